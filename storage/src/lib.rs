@@ -1,0 +1,3 @@
+//! Kafka's on-disk log. Knows partitions by directory, not topics by policy; serves no requests.
+
+pub mod disk;
