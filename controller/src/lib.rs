@@ -1,1 +1,22 @@
-//! controller
+//! Cluster metadata: the KRaft node, the immutable image of the cluster, and the decisions that change it.
+//!
+//! ```text
+//!   ControllerHandle ──requests──► quorum thread (driver.rs)
+//!                                    │ decide/  reads the image, gives records + answer
+//!                                    │ image::replay  the only place that changes an image
+//!                                    │ raft/    batches records into the metadata log, moves the watermark
+//!                                    ▼
+//!                            publisher(image, delta) ──► broker;  answers to callers
+//! ```
+//!
+//! Answers leave only after their records are durable, replayed and published.
+
+pub mod bootstrap;
+pub mod controller;
+pub mod error;
+pub mod image;
+
+pub use controller::{Controller, ControllerConfig, ControllerHandle, QuorumConfig};
+pub use error::{ControllerError, RequestError};
+pub use image::MetadataImage;
+pub use image::delta::MetadataDelta;
