@@ -1,3 +1,6 @@
 //! Kafka's on-disk log. Knows partitions by directory, not topics by policy; serves no requests.
 
+pub mod checkpointer;
+pub mod dirs;
 pub mod disk;
+pub mod log;

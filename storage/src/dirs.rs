@@ -1,0 +1,1 @@
+//! Log directories: lock, identity, clean-shutdown file, checkpoints, partitions.
