@@ -34,7 +34,9 @@ pub enum LogError {
     #[error("{0}")]
     Directory(#[from] DirectoryFailed),
     /// A segment holds batches of magic 0 or 1, which cannot be served; nothing was changed.
-    #[error("{path} holds a batch of magic {magic} at {position}: convert it with Apache Kafka 3.x first")]
+    #[error(
+        "{path} holds a batch of magic {magic} at {position}: convert it with Apache Kafka 3.x first"
+    )]
     OldMagic {
         /// The segment file.
         path: PathBuf,
