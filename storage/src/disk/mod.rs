@@ -8,6 +8,8 @@
 //! Three implementations pass one conformance suite (`suite.rs`): the io_uring engine, the plain
 //! engine for kernels that refuse io_uring, and a simulated disk with faults.
 
+pub mod plain;
+
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::BorrowedFd;
