@@ -8,8 +8,13 @@
 //! Three implementations pass one conformance suite (`suite.rs`): the io_uring engine, the plain
 //! engine for kernels that refuse io_uring, and a simulated disk with faults.
 
+mod eventfd;
 pub mod plain;
+pub mod sim;
+#[cfg(test)]
+mod suite;
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -19,7 +24,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 /// An open file. Positioned reads and writes only; there is no cursor.
-pub trait File: Send + Sync + Debug {
+pub trait File: Any + Send + Sync + Debug {
     /// Reads at `pos` until `buf` is full or the file ends; the count is short only at the end.
     ///
     /// # Errors
@@ -216,16 +221,18 @@ pub trait Engine: Debug {
     /// who needs an order waits for the completion.
     fn submit(&mut self, ticket: Ticket, op: Op);
 
-    /// Starts all queued operations.
+    /// Starts all queued operations. What ends within this call is not announced by
+    /// [`Engine::readiness`]: reap after each flush.
     fn flush(&mut self);
 
     /// Moves what has ended into `out`. Never blocks.
     fn reap(&mut self, out: &mut Vec<Completion>);
 
-    /// Readable when a completion waits; `None` when every operation ends within [`Engine::flush`].
+    /// Readable when an operation ended after [`Engine::flush`] had returned and was not reaped. It may stay readable
+    /// for a few reaps longer. `None`: there is no descriptor, ask [`Engine::reap`] (the simulated disk).
     fn readiness(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Operations submitted and not reaped.
+    /// Operations submitted and not reaped. Dropping an engine waits for those that the kernel works on.
     fn in_flight(&self) -> usize;
 
     /// `uring`, `plain` or `sim`: for the log and a metric.

@@ -1,6 +1,7 @@
 //! Files by ordinary system calls.
 //!
 //! [`PlainFs`] and [`PlainFile`] serve every engine: the ring works on the same descriptors.
+//! [`PlainEngine`] is the engine for kernels that refuse io_uring.
 //! Nothing here is cached and nothing is retried but interrupted and short transfers.
 
 use std::collections::BTreeSet;
@@ -17,6 +18,10 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{DirEntry, File, FileRef, FileSystem, OpenMode};
+
+mod engine;
+
+pub use engine::PlainEngine;
 
 /// Mode of new files: the group may read (backups), others nothing.
 const FILE_MODE: u32 = 0o640;
