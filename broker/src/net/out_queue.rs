@@ -1,0 +1,230 @@
+//! What waits to be sent on one connection: bytes, and slices of files that go out by sendfile.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+
+use bytes::{Buf, Bytes, BytesMut};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use storage::disk::FileRef;
+
+/// Pieces of bytes that one `sendmsg` gathers.
+const PIECES_MAX: usize = 64;
+/// Below this a slice is read and sent with its neighbours: one system call less than sendfile
+/// (docs/decisions gives the measured threshold).
+const SENDFILE_MIN: u32 = 4096;
+/// Bytes handed to one sendfile call.
+const SENDFILE_MAX: u32 = 1 << 20;
+
+#[derive(Debug)]
+enum Piece {
+    Bytes(Bytes),
+    File { file: FileRef, pos: u64, len: u32 },
+}
+
+/// A queue of pieces, with a buffer at its end for answers that are being encoded.
+#[derive(Debug, Default)]
+pub struct OutQueue {
+    pieces: VecDeque<Piece>,
+    tail: BytesMut,
+    /// Bytes of all pieces, the tail not counted.
+    queued: usize,
+}
+
+/// How far sending got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// Everything is in the socket.
+    All,
+    /// The socket is full: wait until it is writable.
+    Full,
+}
+
+impl OutQueue {
+    /// The buffer at the end of the queue, for encoding in place.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.tail
+    }
+
+    /// Appends bytes without a copy when they are many.
+    pub fn push_bytes(&mut self, bytes: Bytes) {
+        if bytes.len() <= 1024 {
+            self.tail.extend_from_slice(&bytes);
+        } else {
+            self.seal_tail();
+            self.queued += bytes.len();
+            self.pieces.push_back(Piece::Bytes(bytes));
+        }
+    }
+
+    /// Appends a slice of a file. The file stays open until it is sent.
+    pub fn push_file(&mut self, file: FileRef, pos: u64, len: u32) {
+        if len > 0 {
+            self.seal_tail();
+            self.queued += len as usize;
+            self.pieces.push_back(Piece::File { file, pos, len });
+        }
+    }
+
+    /// Appends all of another queue.
+    pub fn append(&mut self, mut other: Self) {
+        if other.pieces.is_empty() && self.pieces.is_empty() && self.tail.is_empty() {
+            *self = other;
+            return;
+        }
+        if !other.pieces.is_empty() {
+            self.seal_tail();
+            self.queued += other.queued;
+            self.pieces.append(&mut other.pieces);
+        }
+        self.tail.extend_from_slice(&other.tail);
+    }
+
+    /// Bytes that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queued + self.tail.len()
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.tail.is_empty()
+    }
+
+    fn seal_tail(&mut self) {
+        if !self.tail.is_empty() {
+            let bytes = self.tail.split().freeze();
+            self.queued += bytes.len();
+            self.pieces.push_back(Piece::Bytes(bytes));
+        }
+    }
+
+    /// Sends until all is sent or the socket is full. Never blocks on the socket.
+    ///
+    /// # Errors
+    /// The connection or the file is broken; what was sent is unknown.
+    pub fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<Sent> {
+        self.seal_tail();
+        while let Some(first) = self.pieces.front_mut() {
+            let sent = match first {
+                Piece::Bytes(_) => self.send_bytes(socket)?,
+                Piece::File { file, pos, len } if *len < SENDFILE_MIN || file.fd().is_none() => {
+                    let bytes = read_slice(file, *pos, *len)?;
+                    *first = Piece::Bytes(bytes);
+                    continue;
+                }
+                Piece::File { .. } => self.send_file(socket)?,
+            };
+            if sent == Sent::Full {
+                return Ok(Sent::Full);
+            }
+        }
+        if self.tail.capacity() > 1 << 20 {
+            self.tail = BytesMut::new();
+        }
+        Ok(Sent::All)
+    }
+
+    fn send_bytes(&mut self, socket: BorrowedFd<'_>) -> io::Result<Sent> {
+        let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+        let mut count = 0;
+        let mut total = 0;
+        let mut more = SendFlags::empty();
+        for piece in &self.pieces {
+            let Piece::Bytes(bytes) = piece else {
+                more = SendFlags::MORE;
+                break;
+            };
+            if count == PIECES_MAX {
+                break;
+            }
+            slices[count] = IoSlice::new(bytes);
+            total += bytes.len();
+            count += 1;
+        }
+        let flags = SendFlags::NOSIGNAL | more;
+        let sent = match sendmsg(
+            socket,
+            &slices[..count],
+            &mut SendAncillaryBuffer::default(),
+            flags,
+        ) {
+            Ok(sent) => sent,
+            Err(rustix::io::Errno::INTR) => return Ok(Sent::All),
+            Err(rustix::io::Errno::AGAIN) => return Ok(Sent::Full),
+            Err(errno) => return Err(errno.into()),
+        };
+        self.consume_bytes(sent);
+        Ok(if sent < total { Sent::Full } else { Sent::All })
+    }
+
+    fn consume_bytes(&mut self, mut sent: usize) {
+        self.queued -= sent;
+        while sent > 0 {
+            let Some(Piece::Bytes(bytes)) = self.pieces.front_mut() else { return };
+            if bytes.len() > sent {
+                bytes.advance(sent);
+                return;
+            }
+            sent -= bytes.len();
+            self.pieces.pop_front();
+        }
+    }
+
+    fn send_file(&mut self, socket: BorrowedFd<'_>) -> io::Result<Sent> {
+        let Some(Piece::File { file, pos, len }) = self.pieces.front_mut() else {
+            return Ok(Sent::All);
+        };
+        let Some(fd) = file.fd() else { return Ok(Sent::All) };
+        let mut offset = *pos;
+        let count = (*len).min(SENDFILE_MAX);
+        match rustix::fs::sendfile(socket, fd, Some(&mut offset), count as usize) {
+            Ok(0) => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "a slice on its way to a client was cut off its file",
+            )),
+            Ok(sent) => {
+                let sent_u32 = u32::try_from(sent).unwrap_or(*len);
+                *pos = offset;
+                *len -= sent_u32.min(*len);
+                self.queued -= sent;
+                if *len == 0 {
+                    self.pieces.pop_front();
+                }
+                Ok(if sent_u32 < count { Sent::Full } else { Sent::All })
+            }
+            Err(rustix::io::Errno::INTR) => Ok(Sent::All),
+            Err(rustix::io::Errno::AGAIN) => Ok(Sent::Full),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// All bytes in one piece, files read: for tests.
+    #[cfg(test)]
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.seal_tail();
+        let mut all = Vec::new();
+        for piece in self.pieces {
+            match piece {
+                Piece::Bytes(bytes) => all.extend_from_slice(&bytes),
+                Piece::File { file, pos, len } => {
+                    all.extend_from_slice(&read_slice(&file, pos, len).expect("file"));
+                }
+            }
+        }
+        all
+    }
+}
+
+fn read_slice(file: &FileRef, pos: u64, len: u32) -> io::Result<Bytes> {
+    let mut bytes = vec![0; len as usize];
+    let read = file.read_at(&mut bytes, pos)?;
+    if read < bytes.len() {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "a slice on its way to a client was cut off its file",
+        ));
+    }
+    Ok(bytes.into())
+}
