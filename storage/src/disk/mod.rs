@@ -10,9 +10,11 @@
 
 mod eventfd;
 pub mod plain;
+pub mod probe;
 pub mod sim;
 #[cfg(test)]
 mod suite;
+pub mod uring;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -22,6 +24,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+pub use probe::{EngineReport, EngineSetting, open_engine};
 
 /// An open file. Positioned reads and writes only; there is no cursor.
 pub trait File: Any + Send + Sync + Debug {

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use super::plain::{PlainEngine, PlainFs};
 use super::sim::{Latency, SimDisk};
+use super::uring::{AppendPath, RingEngine};
 use super::{Completion, Done, Engine, FileRef, FileSystem, Op, OpenMode, Ticket};
 
 /// An engine, its file system and an empty directory.
@@ -25,6 +27,17 @@ impl Rig {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         let dir = temporary.path().to_owned();
         Self { fs: Arc::new(PlainFs::new()), engine, dir, _temporary: Some(temporary) }
+    }
+
+    /// `None` where the kernel refuses io_uring: there the ring is never chosen.
+    fn on_ring(append: AppendPath) -> Option<Self> {
+        match RingEngine::new(append) {
+            Ok(engine) => Some(Self::on_disk(Box::new(engine))),
+            Err(error) => {
+                eprintln!("no io_uring here: {error}");
+                None
+            }
+        }
     }
 
     fn simulated(latency: Latency) -> Self {
@@ -64,8 +77,14 @@ impl Rig {
     fn wait(&self) {
         if let Some(fd) = self.engine.readiness() {
             let deadline = Timespec { tv_sec: 30, tv_nsec: 0 };
-            let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-            let ready = rustix::event::poll(&mut fds, Some(&deadline)).expect("poll");
+            let ready = loop {
+                let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+                match rustix::event::poll(&mut fds, Some(&deadline)) {
+                    // The kernel finishes a cold read of the ring in this thread's name.
+                    Err(Errno::INTR) => {}
+                    ready => break ready.expect("poll"),
+                }
+            };
             assert_eq!(ready, 1, "an operation in flight raises readiness");
         }
     }
@@ -320,5 +339,7 @@ macro_rules! conforms {
 }
 
 conforms!(plain, Some(Rig::on_disk(Box::new(PlainEngine::new().expect("engine")))));
+conforms!(ring, Rig::on_ring(AppendPath::InPlace));
+conforms!(ring_for_writes, Rig::on_ring(AppendPath::Ring));
 conforms!(simulated, Some(Rig::simulated(Latency::default())));
 conforms!(simulated_slow, Some(Rig::simulated(Latency { write: 0..=3, sync: 1..=9, read: 0..=2 })));
