@@ -3,4 +3,5 @@
 pub mod checkpointer;
 pub mod dirs;
 pub mod disk;
+pub mod format;
 pub mod log;
