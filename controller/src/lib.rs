@@ -12,9 +12,17 @@
 //! Answers leave only after their records are durable, replayed and published.
 
 pub mod bootstrap;
+mod clock;
+pub mod config_defs;
 pub mod controller;
+pub mod decide;
+mod driver;
 pub mod error;
 pub mod image;
+mod meta_properties;
+mod not_controller;
+pub mod raft;
+pub mod records;
 
 pub use controller::{Controller, ControllerConfig, ControllerHandle, QuorumConfig};
 pub use error::{ControllerError, RequestError};

@@ -7,7 +7,9 @@ pub mod cluster;
 pub mod configs;
 pub mod delta;
 pub mod features;
+pub mod replay;
 pub mod security;
+pub mod snapshot_io;
 pub mod topics;
 
 use protocol_compat::ids::{BrokerId, LeaderEpoch, Offset, ProducerId};
