@@ -1,2 +1,3 @@
 //! broker
+pub mod config;
 pub mod coordinator;
