@@ -1,6 +1,7 @@
 //! The metadata quorum of one voter: its log, its snapshots, its promises.
 
 pub(crate) mod batch;
+pub(crate) mod file_log;
 #[cfg(test)]
 mod golden_tests;
 pub(crate) mod log_port;
@@ -8,4 +9,5 @@ pub(crate) mod memory_log;
 pub(crate) mod node;
 pub mod quorum_store;
 pub(crate) mod snapshot;
+#[allow(dead_code, reason = "taken once the log of storage can be opened")]
 pub(crate) mod storage_log;
