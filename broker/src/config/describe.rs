@@ -418,7 +418,9 @@ mod tests {
             entry.name.clone(),
             null(&entry.value),
             source(entry.source).to_owned(),
-            entry.kind.map_or("UNKNOWN".to_owned(), |kind| format!("{kind:?}").to_uppercase()),
+            entry
+                .kind
+                .map_or_else(|| "UNKNOWN".to_owned(), |kind| format!("{kind:?}").to_uppercase()),
             if entry.is_read_only { "ro" } else { "rw" }.to_owned(),
             if entry.is_sensitive { "S" } else { "-" }.to_owned(),
             synonyms.join("; "),

@@ -133,6 +133,7 @@ mod tests {
 
     // Each case was read by java.util.Properties first.
     #[test]
+    #[allow(clippy::type_complexity, reason = "a table of cases")]
     fn lines_are_read_as_java_reads_them() {
         let cases: &[(&str, &[(&str, &str, usize)])] = &[
             ("a=b", &[("a", "b", 1)]),
