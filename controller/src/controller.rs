@@ -15,7 +15,7 @@ use kafka_protocol::messages::{
 };
 use protocol_compat::ids::{BrokerId, DirectoryId};
 use storage::disk::FileSystem;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::decide::{brokers, configs, directories, partitions, producer_ids, topics};
 use crate::driver::{Answer, Command, Core, Driver, SharedImage};
@@ -137,13 +137,17 @@ impl Controller {
     {
         let (sender, commands) = mpsc::channel();
         let (opened, wait_opened) = mpsc::channel();
+        let (running, stopped) = watch::channel(());
         let image: SharedImage = Arc::default();
         let shared = Arc::new(Shared {
             sender: sender.clone(),
             permits: Arc::new(Semaphore::new(REQUESTS_MAX)),
             image: Arc::clone(&image),
+            stopped,
         });
         let run = move || {
+            // Dropped when the thread ends, in whatever way.
+            let _running = running;
             let core = match Core::open(config, fs, open_log) {
                 Ok(core) => core,
                 Err(error) => {
@@ -186,6 +190,7 @@ struct Shared {
     /// Bounds the channel, which has no bound of its own because sending must not block a core.
     permits: Arc<Semaphore>,
     image: SharedImage,
+    stopped: watch::Receiver<()>,
 }
 
 impl Drop for Shared {
@@ -272,6 +277,13 @@ impl ControllerHandle {
     #[must_use]
     pub fn image(&self) -> Arc<MetadataImage> {
         Arc::clone(&self.shared.image.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns when the quorum thread has ended: by [`ControllerHandle::shutdown`], or because its log failed. In the second
+    /// case the process should stop, as nothing of the cluster can change any more.
+    pub async fn stopped(&self) {
+        let mut stopped = self.shared.stopped.clone();
+        while stopped.changed().await.is_ok() {}
     }
 
     /// Stops the quorum thread after the requests before it, closes the metadata log as a clean stop of Kafka

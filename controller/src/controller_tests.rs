@@ -267,6 +267,7 @@ fn what_was_not_flushed_was_not_answered() {
     let response = bed.run(handle.create_topics(create(vec![topic("a", 1, &[])])));
     assert_eq!(response.topics[0].error_code, ErrorCode::NotController.code());
     assert_eq!(bed.published.lock().expect("not poisoned").len(), published);
+    bed.run(handle.stopped());
     drop(handle);
     bed.log.fail_flushes(false);
     bed.log.crash();

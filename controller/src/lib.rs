@@ -25,6 +25,7 @@ pub mod raft;
 pub mod records;
 
 pub use controller::{Controller, ControllerConfig, ControllerHandle, QuorumConfig};
+pub use decide::activation::SUPPORTED as SUPPORTED_FEATURES;
 pub use error::{ControllerError, RequestError};
 pub use image::MetadataImage;
 pub use image::delta::MetadataDelta;

@@ -25,8 +25,8 @@ const CONTROLLER_REGISTRATION_SINCE: i16 = 15;
 /// Resource type of broker configs.
 const BROKER: i8 = 4;
 
-/// Levels that this controller supports, as Kafka 4.4 lists them in registrations.
-const SUPPORTED: &[(&str, i16, i16)] = &[
+/// Levels that this release supports, as Kafka 4.4 lists them in registrations: name, lowest, highest.
+pub const SUPPORTED: &[(&str, i16, i16)] = &[
     ("group.version", 0, 1),
     ("kraft.version", 0, 1),
     (METADATA_VERSION, OLDEST_METADATA_VERSION, NEWEST_METADATA_VERSION),

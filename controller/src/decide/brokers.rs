@@ -448,3 +448,7 @@ pub(crate) fn fence_stale(
     fence(context, context.image.broker(id)?, &mut records);
     Some((id, records))
 }
+
+#[cfg(test)]
+#[path = "brokers_tests.rs"]
+mod tests;

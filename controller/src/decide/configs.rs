@@ -367,3 +367,7 @@ const BROKER_LISTS: &[config_defs::ConfigDef] = &[
 const fn list(name: &'static str, default: &'static str) -> config_defs::ConfigDef {
     config_defs::def(name, Kind::List, Some(default), config_defs::Valid::Any, &[])
 }
+
+#[cfg(test)]
+#[path = "configs_tests.rs"]
+mod tests;

@@ -91,13 +91,17 @@ pub(crate) fn offline(
     if lost.is_empty() {
         return;
     }
-    let online = broker.log_dirs.iter().filter(|directory| !lost.contains(directory));
-    records.push(MetadataRecord::BrokerRegistrationChange(BrokerRegistrationChangeRecord {
-        broker_id: broker.id.0,
-        broker_epoch: broker.epoch.0,
-        log_dirs: online.map(|directory| directory.0).collect(),
-        ..BrokerRegistrationChangeRecord::default()
-    }));
+    let online: Vec<_> =
+        broker.log_dirs.iter().filter(|id| !lost.contains(id)).map(|id| id.0).collect();
+    // No directories mean no change in this record; a broker that lost its last one stops anyway.
+    if !online.is_empty() {
+        records.push(MetadataRecord::BrokerRegistrationChange(BrokerRegistrationChangeRecord {
+            broker_id: broker.id.0,
+            broker_epoch: broker.epoch.0,
+            log_dirs: online,
+            ..BrokerRegistrationChangeRecord::default()
+        }));
+    }
     for topic in context.image.topics().iter() {
         for (index, partition) in topic.partitions() {
             let Some(directory) = partition.directory(broker.id) else { continue };

@@ -2,7 +2,7 @@
 //!
 //! Error codes and texts are those of Apache Kafka 4.4.0's controller (observed where the source left doubt).
 
-pub(crate) mod activation;
+pub mod activation;
 pub(crate) mod brokers;
 pub(crate) mod configs;
 pub(crate) mod directories;

@@ -339,3 +339,7 @@ fn directory_online(context: &Context<'_>, partition: &PartitionImage, id: Broke
         None => false,
     }
 }
+
+#[cfg(test)]
+#[path = "partitions_tests.rs"]
+mod tests;
