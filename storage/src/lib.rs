@@ -5,3 +5,4 @@ pub mod dirs;
 pub mod disk;
 pub mod format;
 pub mod log;
+mod small_files;

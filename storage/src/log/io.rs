@@ -2,9 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::DirectoryFailed;
+use super::jobs::Outcome;
+use super::segment::SegmentFiles;
 use crate::disk::FileRef;
 
 /// One piece of work for the shell. At most one write-or-roll, one sync and one background job of a
@@ -29,17 +33,37 @@ pub enum LogIo {
     Job(LogJob),
 }
 
+/// Which of a log's two job slots a job holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slot {
+    /// The write's: nothing is written meanwhile.
+    Front,
+    /// The background's.
+    Back,
+}
+
+type Run = Box<dyn FnOnce() -> Result<Outcome, DirectoryFailed> + Send>;
+
 /// Work that may block.
 pub struct LogJob {
-    pub(crate) name: &'static str,
-    pub(crate) run: Box<dyn FnOnce() -> LogJobDone + Send>,
+    name: &'static str,
+    slot: Slot,
+    run: Run,
 }
 
 impl LogJob {
+    pub(super) fn new(
+        name: &'static str,
+        slot: Slot,
+        run: impl FnOnce() -> Result<Outcome, DirectoryFailed> + Send + 'static,
+    ) -> Self {
+        Self { name, slot, run: Box::new(run) }
+    }
+
     /// Does the work. Blocks; never panics on what it finds on disk.
     #[must_use]
     pub fn run(self) -> LogJobDone {
-        (self.run)()
+        LogJobDone { slot: self.slot, result: (self.run)() }
     }
 
     /// What it does, for logs and metrics: `roll`, `seal`, `checkpoint`, `delete`, ...
@@ -55,10 +79,21 @@ impl fmt::Debug for LogJob {
     }
 }
 
-/// What a [`LogJob`] gave; opaque, to be handed to [`super::Log::job_done`].
+/// What a [`LogJob`] gave; to be handed to [`super::Log::job_done`], but for that of [`super::Log::close`].
 #[derive(Debug)]
 pub struct LogJobDone {
-    // Filled in with the jobs.
+    pub(super) slot: Slot,
+    pub(super) result: Result<Outcome, DirectoryFailed>,
+}
+
+impl LogJobDone {
+    /// How it ended, for the job of [`super::Log::close`], whose log is no more.
+    ///
+    /// # Errors
+    /// The directory failed.
+    pub fn into_result(self) -> Result<(), DirectoryFailed> {
+        self.result.map(drop)
+    }
 }
 
 /// Bytes of a segment file: whole batches, except that the last may be cut where no boundary was known.
@@ -93,7 +128,16 @@ pub enum Cold {
 /// A file to be opened on a pool thread.
 #[derive(Debug)]
 pub struct ColdFile {
-    // Filled in with the segments.
+    pub(super) files: Arc<SegmentFiles>,
+    pub(super) what: ColdPart,
+}
+
+/// Which file of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ColdPart {
+    Log,
+    Index,
+    Aborted,
 }
 
 impl Cold {
@@ -102,6 +146,24 @@ impl Cold {
     /// # Errors
     /// What the disk reports.
     pub fn warm(self) -> io::Result<()> {
-        unimplemented!()
+        match self {
+            Self::Range { file, mut pos, len } => {
+                let end = pos + u64::from(len);
+                let mut buffer = vec![0; (len as usize).min(1 << 18)];
+                while pos < end {
+                    let want = usize::try_from(end - pos).unwrap_or(usize::MAX).min(buffer.len());
+                    match file.read_at(&mut buffer[..want], pos)? {
+                        0 => break,
+                        count => pos += count as u64,
+                    }
+                }
+                Ok(())
+            }
+            Self::Open(ColdFile { files, what }) => match what {
+                ColdPart::Log => files.open_log().map(drop),
+                ColdPart::Index => files.open_index().map(drop),
+                ColdPart::Aborted => files.read_aborted().map(drop),
+            },
+        }
     }
 }

@@ -8,16 +8,34 @@
 //!
 //! Compaction is absent: a later part rewrites segments beside these files.
 
+mod append;
 mod config;
+mod epochs;
 mod error;
 mod io;
+mod jobs;
+mod load;
 #[allow(clippy::module_inception, reason = "the main type of this directory")]
 mod log;
+mod lookup;
+mod producers;
+mod read;
+mod recover;
+mod retention;
+mod scan;
+mod segment;
+mod staging;
+#[cfg(test)]
+mod tests;
+mod types;
+mod work;
 
 pub use config::{CleanupPolicy, Durability, LogConfig};
 pub use error::{AppendError, DirectoryFailed, LogError, ReadError};
-pub use io::{Cold, LogIo, LogJob, LogJobDone, LogSlice};
-pub use log::{
-    AbortedTransaction, Appended, EpochEnd, LeaderAppend, Log, Lookup, LookupJob, OpenArgs,
-    ProducerView, RecoveryReport, StageOutcome, TimestampOffset,
+pub use io::{Cold, ColdFile, LogIo, LogJob, LogJobDone, LogSlice};
+pub use log::Log;
+pub use lookup::LookupJob;
+pub use types::{
+    AbortedTransaction, Appended, EpochEnd, LeaderAppend, Lookup, OpenArgs, ProducerView,
+    RecoveryReport, StageOutcome, TimestampOffset,
 };

@@ -1,0 +1,5 @@
+//! Tests of the whole log.
+
+mod basics;
+mod recovery;
+mod testkit;
