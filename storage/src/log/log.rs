@@ -209,6 +209,12 @@ impl Log {
         self.log_start
     }
 
+    /// Offset at which the first segment begins; below the log start after DeleteRecords.
+    #[must_use]
+    pub fn first_segment_offset(&self) -> Offset {
+        self.segments.first().map_or(self.log_start, |segment| segment.base)
+    }
+
     /// Offset before which every transaction is decided, at most the high watermark.
     #[must_use]
     pub fn last_stable_offset(&self) -> Offset {
