@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 use protocol_compat::ids::{BrokerId, DirectoryId, Uuid, to_base64};
 use storage::disk::{DirEntry, FileSystem};
+use storage::format::meta_properties::MetaProperties;
+use storage::format::names::{LOCK, META_PROPERTIES};
 
 use crate::controller::QuorumConfig;
 use crate::error::ControllerError;
 use crate::image::Endpoint;
-use crate::meta_properties::MetaProperties;
-use crate::raft::quorum_store::{read_text, replace_file};
+use crate::raft::quorum_store::{read_file, replace_file};
 use crate::raft::snapshot;
 
 /// Directory of the metadata log in its log directory.
 pub const METADATA_DIR: &str = "__cluster_metadata-0";
 /// Written by formats of releases before 4.4, in place of the first snapshot.
 pub(crate) const BOOTSTRAP_CHECKPOINT: &str = "bootstrap.checkpoint";
-const META_PROPERTIES: &str = "meta.properties";
 const META_BYTES_MAX: u64 = 64 * 1024;
 
 /// What formatting needs to know.
@@ -101,7 +101,7 @@ pub fn prepare(
                     node_id: config.node_id,
                     directory_id: Some(id),
                 };
-                replace_file(fs, &dir.path.join(META_PROPERTIES), meta.to_text().into())?;
+                replace_file(fs, &dir.path.join(META_PROPERTIES), meta.encode().into())?;
                 id
             }
         };
@@ -123,9 +123,9 @@ fn look(path: &Path, fs: &dyn FileSystem) -> Result<Found, ControllerError> {
     };
     fs.create_dir_all(path).map_err(failed)?;
     let meta_path = path.join(META_PROPERTIES);
-    let meta = read_text(fs, &meta_path, META_BYTES_MAX)?
-        .map(|text| {
-            MetaProperties::parse(&text)
+    let meta = read_file(fs, &meta_path, META_BYTES_MAX)?
+        .map(|bytes| {
+            MetaProperties::parse(&bytes)
                 .map_err(|why| ControllerError::Refused(format!("{}: {why}", meta_path.display())))
         })
         .transpose()?;
@@ -181,7 +181,7 @@ fn agree(config: &BootstrapConfig, found: &[Found]) -> Result<String, Controller
 
 /// What is left over by the file system, by the lock, or by a format that a crash cut short.
 fn may_stand_in_an_empty_dir(entry: &DirEntry) -> bool {
-    matches!(entry.name.as_str(), ".lock" | "lost+found" | "meta.properties.tmp")
+    matches!(entry.name.as_str(), LOCK | "lost+found" | "meta.properties.tmp")
         || (entry.is_dir && entry.name == METADATA_DIR)
 }
 

@@ -19,7 +19,6 @@ pub mod decide;
 mod driver;
 pub mod error;
 pub mod image;
-mod meta_properties;
 mod not_controller;
 pub mod raft;
 pub mod records;

@@ -9,8 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use protocol_compat::ids::{BrokerId, DirectoryId, LeaderEpoch, Offset};
+use protocol_compat::ids::{BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId, Uuid};
 use storage::disk::{FileSystem, OpenMode};
+use storage::format::{names, partition_metadata};
 
 use super::batch::{self, Content};
 use super::log_port::{LogPort, OpenLog};
@@ -27,8 +28,8 @@ use crate::records::control::{ControlRecord, Voter};
 
 /// Most bytes of one batch: Kafka's own bound on metadata batches.
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// `version` and the fixed topic id of the metadata log.
-const PARTITION_METADATA: &str = "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ";
+/// The fixed topic id of the metadata log.
+const TOPIC_ID: TopicId = TopicId(Uuid::from_u128(1));
 
 /// A leader of a quorum of one.
 #[derive(Debug)]
@@ -308,7 +309,7 @@ impl SnapshotJob {
 }
 
 fn write_partition_metadata(fs: &dyn FileSystem, dir: &Path) -> Result<(), ControllerError> {
-    let path = dir.join("partition.metadata");
+    let path = dir.join(names::PARTITION_METADATA);
     let failed =
         |source| ControllerError::Io { attempt: format!("write {}", path.display()), source };
     if fs.exists(&path).map_err(failed)? {
@@ -316,7 +317,7 @@ fn write_partition_metadata(fs: &dyn FileSystem, dir: &Path) -> Result<(), Contr
     }
     // Its content is the same on every node, so that nothing depends on when it becomes durable.
     let file = fs.open(&path, OpenMode::Truncate).map_err(failed)?;
-    file.write_all_at(&[PARTITION_METADATA.into()], 0).map_err(failed)
+    file.write_all_at(&[partition_metadata::encode(TOPIC_ID).into()], 0).map_err(failed)
 }
 
 /// Builds the image from a snapshot and the log.
