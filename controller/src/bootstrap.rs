@@ -15,7 +15,7 @@ use storage::format::names::{LOCK, META_PROPERTIES};
 use crate::controller::QuorumConfig;
 use crate::error::ControllerError;
 use crate::image::Endpoint;
-use crate::raft::quorum_store::{read_file, replace_file};
+use crate::raft::quorum_store::{create_dir, read_file, replace_file};
 use crate::raft::snapshot;
 
 /// Directory of the metadata log in its log directory.
@@ -121,7 +121,7 @@ fn look(path: &Path, fs: &dyn FileSystem) -> Result<Found, ControllerError> {
         attempt: format!("log directory {}", path.display()),
         source,
     };
-    fs.create_dir_all(path).map_err(failed)?;
+    create_dir(fs, path)?;
     let meta_path = path.join(META_PROPERTIES);
     let meta = read_file(fs, &meta_path, META_BYTES_MAX)?
         .map(|bytes| {
@@ -236,10 +236,7 @@ fn format_metadata(
     fs: &dyn FileSystem,
 ) -> Result<(), ControllerError> {
     let inner = dir.join(METADATA_DIR);
-    fs.create_dir_all(&inner).map_err(|source| ControllerError::Io {
-        attempt: format!("create {}", inner.display()),
-        source,
-    })?;
+    create_dir(fs, &inner)?;
     let voter = match &config.quorum {
         QuorumConfig::Dynamic => Some((config.node_id, id, config.controller_endpoints.as_slice())),
         QuorumConfig::Static(_) => None,

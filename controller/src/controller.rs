@@ -122,7 +122,7 @@ impl Controller {
     where
         P: FnMut(Arc<MetadataImage>, Arc<MetadataDelta>) + Send + 'static,
     {
-        Self::start_on(config, fs, publisher, Box::new(crate::raft::file_log::open))
+        Self::start_on(config, fs, publisher, Box::new(crate::raft::default_log))
     }
 
     /// As [`Controller::start`], on a log of the caller's.

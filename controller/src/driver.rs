@@ -350,3 +350,7 @@ impl Driver {
         self.core.node.snapshot_written(id, &self.core.config, clock::now_ms())
     }
 }
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

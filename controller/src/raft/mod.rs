@@ -11,3 +11,6 @@ pub mod quorum_store;
 pub(crate) mod snapshot;
 #[allow(dead_code, reason = "taken once the log of storage can be opened")]
 pub(crate) mod storage_log;
+
+/// The log that a controller uses unless it is told otherwise.
+pub(crate) use file_log::open as default_log;

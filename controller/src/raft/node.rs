@@ -15,7 +15,7 @@ use storage::format::{names, partition_metadata};
 
 use super::batch::{self, Content};
 use super::log_port::{LogPort, OpenLog};
-use super::quorum_store::{QuorumState, QuorumStore};
+use super::quorum_store::{QuorumState, QuorumStore, create_dir, replace_file};
 use super::snapshot::{self, SnapshotContent, SnapshotId};
 use crate::bootstrap::{BOOTSTRAP_CHECKPOINT, METADATA_DIR};
 use crate::controller::{ControllerConfig, QuorumConfig};
@@ -65,10 +65,7 @@ impl Node {
         now_ms: i64,
     ) -> Result<Opened, ControllerError> {
         let dir = config.metadata_log_dir.join(METADATA_DIR);
-        fs.create_dir_all(&dir).map_err(|source| ControllerError::Io {
-            attempt: format!("create {}", dir.display()),
-            source,
-        })?;
+        create_dir(fs.as_ref(), &dir)?;
         write_partition_metadata(fs.as_ref(), &dir)?;
         let store = QuorumStore::new(&dir);
         let state = store.load(fs.as_ref())?;
@@ -315,9 +312,8 @@ fn write_partition_metadata(fs: &dyn FileSystem, dir: &Path) -> Result<(), Contr
     if fs.exists(&path).map_err(failed)? {
         return Ok(());
     }
-    // Its content is the same on every node, so that nothing depends on when it becomes durable.
-    let file = fs.open(&path, OpenMode::Truncate).map_err(failed)?;
-    file.write_all_at(&[partition_metadata::encode(TOPIC_ID).into()], 0).map_err(failed)
+    // Kafka does not start on a torn one.
+    replace_file(fs, &path, partition_metadata::encode(TOPIC_ID).into())
 }
 
 /// Builds the image from a snapshot and the log.

@@ -206,6 +206,25 @@ pub(crate) fn read_file(
     Ok(Some(bytes))
 }
 
+/// Makes a directory and its missing parents; their names are durable on return.
+pub(crate) fn create_dir(fs: &dyn FileSystem, dir: &Path) -> Result<(), ControllerError> {
+    let failed =
+        |source| ControllerError::Io { attempt: format!("create {}", dir.display()), source };
+    let mut missing = Vec::new();
+    for ancestor in dir.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+        if fs.exists(ancestor).map_err(failed)? {
+            break;
+        }
+        missing.push(ancestor);
+    }
+    fs.create_dir_all(dir).map_err(failed)?;
+    for path in missing.into_iter().rev() {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        fs.sync_dir(parent.unwrap_or_else(|| Path::new("."))).map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// Writes a sibling, syncs it, renames it over `path` and syncs the directory.
 pub(crate) fn replace_file(
     fs: &dyn FileSystem,
