@@ -7,19 +7,22 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use protocol_compat::ids::{BrokerId, DirectoryId, Uuid, to_base64};
+use protocol_compat::ids::{BrokerId, DirectoryId, TopicId, Uuid, to_base64};
 use storage::disk::{DirEntry, FileSystem};
 use storage::format::meta_properties::MetaProperties;
-use storage::format::names::{LOCK, META_PROPERTIES};
+use storage::format::names::{self, LOCK, META_PROPERTIES};
+use storage::format::partition_metadata;
 
 use crate::controller::QuorumConfig;
 use crate::error::ControllerError;
 use crate::image::Endpoint;
-use crate::raft::quorum_store::{create_dir, read_file, replace_file};
+use crate::raft::quorum_store::{create_dir, read_file, replace_file, sync_dir_of, write_synced};
 use crate::raft::snapshot;
 
 /// Directory of the metadata log in its log directory.
 pub const METADATA_DIR: &str = "__cluster_metadata-0";
+/// The fixed topic id of the metadata log.
+pub(crate) const METADATA_TOPIC_ID: TopicId = TopicId(Uuid::from_u128(1));
 /// Written by formats of releases before 4.4, in place of the first snapshot.
 pub(crate) const BOOTSTRAP_CHECKPOINT: &str = "bootstrap.checkpoint";
 const META_BYTES_MAX: u64 = 64 * 1024;
@@ -210,14 +213,16 @@ fn check_metadata_dir(
             other.path.display()
         )));
     }
-    // A format that was cut short has a first snapshot and no log.
+    // A format that was cut short has at most these two files.
     if has(METADATA_DIR) {
         let inner = metadata_dir.join(METADATA_DIR);
         let entries = fs.list(&inner).map_err(|source| ControllerError::Io {
             attempt: format!("list {}", inner.display()),
             source,
         })?;
-        if let Some(entry) = entries.iter().find(|entry| !snapshot::is_first(&entry.name)) {
+        if let Some(entry) = entries.iter().find(|entry| {
+            !snapshot::is_first(&entry.name) && entry.name != names::PARTITION_METADATA
+        }) {
             return Err(ControllerError::Refused(format!(
                 "{} holds {} but {} has no {META_PROPERTIES}",
                 inner.display(),
@@ -241,7 +246,11 @@ fn format_metadata(
         QuorumConfig::Dynamic => Some((config.node_id, id, config.controller_endpoints.as_slice())),
         QuorumConfig::Static(_) => None,
     };
-    snapshot::write_first(fs, &inner, voter)
+    snapshot::write_first(fs, &inner, voter)?;
+    let partition_metadata = inner.join(names::PARTITION_METADATA);
+    let content = partition_metadata::encode(METADATA_TOPIC_ID);
+    write_synced(fs, &partition_metadata, &[content.into()])?;
+    sync_dir_of(fs, &partition_metadata)
 }
 
 /// A random id that Kafka would make too: none of the reserved small ones, and no leading `-`, which tools take for an option.

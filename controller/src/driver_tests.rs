@@ -33,6 +33,13 @@ struct Told {
 }
 
 fn open(disk: &SimDisk) -> Result<Core, ControllerError> {
+    open_with(disk, |_| {})
+}
+
+fn open_with(
+    disk: &SimDisk,
+    change: impl FnOnce(&mut ControllerConfig),
+) -> Result<Core, ControllerError> {
     let bootstrap = BootstrapConfig {
         node_id: BrokerId(1),
         cluster_id: Some("cluster".to_owned()),
@@ -49,6 +56,7 @@ fn open(disk: &SimDisk) -> Result<Core, ControllerError> {
         identity.metadata.1,
     );
     config.retention_bytes = 0;
+    change(&mut config);
     Core::open(config, Arc::new(disk.clone()), Box::new(crate::raft::default_log))
 }
 
@@ -158,4 +166,96 @@ fn no_power_loss_loses_what_was_answered() {
             }
         }
     }
+}
+
+fn names(disk: &SimDisk, suffix: &str) -> Vec<String> {
+    let entries = disk.list(&Path::new(DIR).join(METADATA_DIR)).expect("there").into_iter();
+    entries.map(|entry| entry.name).filter(|name| name.ends_with(suffix)).collect()
+}
+
+fn remove(disk: &SimDisk, names: Vec<String>) {
+    for name in names {
+        disk.remove_file(&Path::new(DIR).join(METADATA_DIR).join(name)).expect("removed");
+    }
+}
+
+#[test]
+fn log_that_is_behind_its_snapshot_starts_anew_there() {
+    let disk = SimDisk::new(5);
+    let mut told = Told::default();
+    live(&disk, &mut told, 0).expect("a healthy disk");
+    assert_eq!(names(&disk, ".checkpoint").len(), 1);
+    for suffix in [".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"] {
+        remove(&disk, names(&disk, suffix));
+    }
+    // Made after the snapshot, so gone with the log.
+    told.topics.remove("t0-3");
+    told.next_producer_id -= 1_000;
+    told.epoch = 0;
+    live(&disk, &mut told, 1).expect("the snapshot is enough");
+    live(&disk, &mut told, 2).expect("and again");
+}
+
+#[test]
+fn segments_before_the_oldest_snapshot_go() {
+    let disk = SimDisk::new(7);
+    let rolling = |config: &mut ControllerConfig| config.log_segment_ms = 1;
+    let mut core = open_with(&disk, rolling).expect("a healthy disk");
+    for now_ms in 0..8 {
+        let record = MetadataRecord::NoOp(NoOpRecord::default());
+        let later = clock::now_ms() + 1_000 * now_ms;
+        core.node.append(&mut core.replay, &[record], later).expect("appended");
+        core.node.flush().expect("flushed");
+    }
+    assert!(names(&disk, ".log").len() > 4, "{:?}", names(&disk, ".log"));
+    let image = Arc::new(core.replay.image().clone());
+    let id = core.node.snapshot_job(&image).run().expect("written");
+    core.node.snapshot_written(id, &core.config, clock::now_ms()).expect("cleaned");
+    assert_eq!(names(&disk, ".checkpoint"), [id.file_name()]);
+    assert_eq!(names(&disk, ".log").len(), 1, "{:?}", names(&disk, ".log"));
+    core.node.close().expect("closed");
+    let core = open_with(&disk, rolling).expect("opens again");
+    assert_eq!(core.replay.image().features(), image.features());
+    core.node.close().expect("closed");
+    // Without the snapshot, what was before the log is gone.
+    remove(&disk, names(&disk, ".checkpoint"));
+    let refused = open_with(&disk, rolling).err().expect("something is missing").to_string();
+    assert!(refused.contains("no snapshot holds what was before"), "{refused}");
+}
+
+#[test]
+fn torn_end_of_the_log_is_cut_and_the_rest_served() {
+    let disk = SimDisk::new(8);
+    let mut told = Told::default();
+    live(&disk, &mut told, 0).expect("a healthy disk");
+    let path = Path::new(DIR).join(METADATA_DIR).join(&names(&disk, ".log")[0]);
+    let file = disk.open(&path, storage::disk::OpenMode::ReadWrite).expect("there");
+    let size = file.size().expect("known");
+    file.write_all_at(&[bytes::Bytes::from_static(&[0xab; 300])], size).expect("written");
+    live(&disk, &mut told, 1).expect("the tail is cut");
+}
+
+#[test]
+fn unknown_record_stops_the_start_with_its_offset() {
+    let disk = SimDisk::new(9);
+    let core = open(&disk).expect("a healthy disk");
+    let (end, epoch) = (core.node.end(), core.replay.image().provenance().epoch);
+    drop(core);
+    let path = Path::new(DIR).join(METADATA_DIR).join(&names(&disk, ".log")[0]);
+    let file = disk.open(&path, storage::disk::OpenMode::ReadWrite).expect("there");
+    // A NoOpRecord (type 20), made a record of type 90.
+    let record = [MetadataRecord::NoOp(NoOpRecord::default())];
+    let mut batch = crate::raft::batch::data(end, epoch, 0, 33, &record).to_vec();
+    let at = batch.windows(3).rposition(|window| window == [1, 20, 0]).expect("the record");
+    batch[at + 1] = 90;
+    let crc = protocol_compat::batch::crc32c(&batch[21..]);
+    batch[17..21].copy_from_slice(&crc.to_be_bytes());
+    let size = file.size().expect("known");
+    file.write_all_at(&[batch.into()], size).expect("written");
+    let refused = open(&disk).err().expect("an unknown record");
+    assert!(
+        matches!(&refused, ControllerError::UnknownRecord { offset, reason }
+            if *offset == end.0 && reason.contains("90")),
+        "{refused}"
+    );
 }

@@ -1,7 +1,6 @@
 //! The metadata quorum of one voter: its log, its snapshots, its promises.
 
 pub(crate) mod batch;
-pub(crate) mod file_log;
 #[cfg(test)]
 mod golden_tests;
 pub(crate) mod log_port;
@@ -9,8 +8,7 @@ pub(crate) mod memory_log;
 pub(crate) mod node;
 pub mod quorum_store;
 pub(crate) mod snapshot;
-#[allow(dead_code, reason = "taken once the log of storage can be opened")]
 pub(crate) mod storage_log;
 
 /// The log that a controller uses unless it is told otherwise.
-pub(crate) use file_log::open as default_log;
+pub(crate) use storage_log::open as default_log;

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use protocol_compat::ids::{BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId, Uuid};
+use protocol_compat::ids::{BrokerId, DirectoryId, LeaderEpoch, Offset};
 use storage::disk::{FileSystem, OpenMode};
 use storage::format::{names, partition_metadata};
 
@@ -17,7 +17,7 @@ use super::batch::{self, Content};
 use super::log_port::{LogPort, OpenLog};
 use super::quorum_store::{QuorumState, QuorumStore, create_dir, replace_file};
 use super::snapshot::{self, SnapshotContent, SnapshotId};
-use crate::bootstrap::{BOOTSTRAP_CHECKPOINT, METADATA_DIR};
+use crate::bootstrap::{BOOTSTRAP_CHECKPOINT, METADATA_DIR, METADATA_TOPIC_ID};
 use crate::controller::{ControllerConfig, QuorumConfig};
 use crate::decide::activation;
 use crate::error::ControllerError;
@@ -28,8 +28,6 @@ use crate::records::control::{ControlRecord, Voter};
 
 /// Most bytes of one batch: Kafka's own bound on metadata batches.
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// The fixed topic id of the metadata log.
-const TOPIC_ID: TopicId = TopicId(Uuid::from_u128(1));
 
 /// A leader of a quorum of one.
 #[derive(Debug)]
@@ -131,6 +129,7 @@ impl Node {
             voters: (self.kraft_version == 0).then(|| vec![self.id]),
         };
         store.store(self.fs.as_ref(), &state)?;
+        // The log replaces its epoch checkpoint, in the same directory, and syncs both names before it writes the batch.
         self.log.start_epoch(self.epoch);
         let mut records =
             vec![ControlRecord::LeaderChange { leader: self.id, voters: vec![self.id] }];
@@ -313,7 +312,7 @@ fn write_partition_metadata(fs: &dyn FileSystem, dir: &Path) -> Result<(), Contr
         return Ok(());
     }
     // Kafka does not start on a torn one.
-    replace_file(fs, &path, partition_metadata::encode(TOPIC_ID).into())
+    replace_file(fs, &path, partition_metadata::encode(METADATA_TOPIC_ID).into())
 }
 
 /// Builds the image from a snapshot and the log.

@@ -162,12 +162,12 @@ impl QuorumStore {
             .map_err(|reason| ControllerError::Corrupt(format!("{}: {reason}", path.display())))
     }
 
-    /// Replaces the file; durable on return.
+    /// Replaces the file: its content is durable on return, its new name with the next sync of the directory.
     ///
     /// # Errors
     /// The disk failed: nothing that relies on the state may leave.
     pub fn store(&self, fs: &dyn FileSystem, state: &QuorumState) -> Result<(), ControllerError> {
-        replace_file(fs, &self.dir.join(FILE_NAME), state.to_json().into())
+        rename_over(fs, &self.dir.join(FILE_NAME), state.to_json().into())
     }
 }
 
@@ -225,22 +225,47 @@ pub(crate) fn create_dir(fs: &dyn FileSystem, dir: &Path) -> Result<(), Controll
     Ok(())
 }
 
-/// Writes a sibling, syncs it, renames it over `path` and syncs the directory.
+/// Replaces a file; durable on return.
 pub(crate) fn replace_file(
     fs: &dyn FileSystem,
     path: &Path,
     content: Bytes,
 ) -> Result<(), ControllerError> {
+    rename_over(fs, path, content)?;
+    sync_dir_of(fs, path)
+}
+
+/// Makes the names in a file's directory durable.
+pub(crate) fn sync_dir_of(fs: &dyn FileSystem, path: &Path) -> Result<(), ControllerError> {
+    let dir = path.parent().unwrap_or_else(|| Path::new("."));
+    fs.sync_dir(dir).map_err(|source| ControllerError::Io {
+        attempt: format!("sync {}", dir.display()),
+        source,
+    })
+}
+
+/// Writes a sibling, syncs it, and renames it over `path`.
+fn rename_over(fs: &dyn FileSystem, path: &Path, content: Bytes) -> Result<(), ControllerError> {
     let failed =
         |source| ControllerError::Io { attempt: format!("write {}", path.display()), source };
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
     let temporary = path.with_file_name(name);
-    let file = fs.open(&temporary, OpenMode::Truncate).map_err(failed)?;
-    file.write_all_at(&[content], 0).map_err(failed)?;
-    file.sync_data().map_err(failed)?;
-    fs.rename(&temporary, path).map_err(failed)?;
-    fs.sync_dir(path.parent().unwrap_or_else(|| Path::new("."))).map_err(failed)
+    write_synced(fs, &temporary, &[content])?;
+    fs.rename(&temporary, path).map_err(failed)
+}
+
+/// Writes a file anew and syncs its content; its name is durable with the next sync of the directory.
+pub(crate) fn write_synced(
+    fs: &dyn FileSystem,
+    path: &Path,
+    content: &[Bytes],
+) -> Result<(), ControllerError> {
+    let failed =
+        |source| ControllerError::Io { attempt: format!("write {}", path.display()), source };
+    let file = fs.open(path, OpenMode::Truncate).map_err(failed)?;
+    file.write_all_at(content, 0).map_err(failed)?;
+    file.sync_data().map_err(failed)
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use bytes::Bytes;
 use protocol_compat::ids::{BrokerId, DirectoryId, LeaderEpoch, Offset};
-use storage::disk::{FileSystem, OpenMode};
+use storage::disk::FileSystem;
 
 use super::batch::{self, Batch, Content};
-use super::quorum_store::read_file;
+use super::quorum_store::{read_file, sync_dir_of, write_synced};
 use crate::decide::activation;
 use crate::error::ControllerError;
 use crate::image::Endpoint;
@@ -63,10 +63,11 @@ pub(crate) struct SnapshotContent {
 /// Whether the name is that of the snapshot that a format writes, or of one that was not finished.
 pub(crate) fn is_first(name: &str) -> bool {
     let first = SnapshotId { end_offset: Offset(0), epoch: LeaderEpoch(0) }.file_name();
-    name.strip_prefix(&first).is_some_and(|rest| rest.is_empty() || rest == ".part")
+    name == first
 }
 
-/// Writes the snapshot that a format makes: the newest feature levels, and the voter of a dynamic quorum.
+/// Writes the snapshot that a format makes: the newest feature levels, and the voter of a dynamic quorum. Its name is
+/// durable with the next sync of the directory.
 pub(crate) fn write_first(
     fs: &dyn FileSystem,
     dir: &Path,
@@ -79,7 +80,9 @@ pub(crate) fn write_first(
         records: activation::newest_features(),
     };
     let id = SnapshotId { end_offset: Offset(0), epoch: LeaderEpoch(0) };
-    write(fs, dir, id, &content, activation::NEWEST_METADATA_VERSION)
+    // In place and without a sync of the directory: a format that is cut short is done again.
+    let chunks = encode(id.epoch, &content, activation::NEWEST_METADATA_VERSION);
+    write_synced(fs, &dir.join(id.file_name()), &chunks)
 }
 
 /// This node as a voter.
@@ -100,12 +103,9 @@ pub(crate) fn write(
     let part = dir.join(format!("{}.part", id.file_name()));
     let failed =
         |source| ControllerError::Io { attempt: format!("write {}", path.display()), source };
-    let chunks = encode(id.epoch, content, metadata_version);
-    let file = fs.open(&part, OpenMode::Truncate).map_err(failed)?;
-    file.write_all_at(&chunks, 0).map_err(failed)?;
-    file.sync_data().map_err(failed)?;
+    write_synced(fs, &part, &encode(id.epoch, content, metadata_version))?;
     fs.rename(&part, &path).map_err(failed)?;
-    fs.sync_dir(dir).map_err(failed)
+    sync_dir_of(fs, &path)
 }
 
 fn encode(epoch: LeaderEpoch, content: &SnapshotContent, metadata_version: i16) -> Vec<Bytes> {

@@ -22,6 +22,8 @@ use crate::error::ControllerError;
 const READ_BYTES: u32 = 4 << 20;
 /// Largest segment that the format can index.
 const SEGMENT_BYTES_MAX: u64 = 0x7fff_ffff;
+/// Least size of a segment: the largest batch must fit into one.
+const SEGMENT_BYTES_MIN: u64 = 8 << 20;
 
 /// Opens the metadata log in a directory.
 pub(crate) fn open(
@@ -30,8 +32,10 @@ pub(crate) fn open(
     config: &ControllerConfig,
 ) -> Result<Box<dyn LogPort>, ControllerError> {
     let log_config = LogConfig {
-        segment_bytes: u32::try_from(config.log_segment_bytes.min(SEGMENT_BYTES_MAX))
-            .unwrap_or(u32::MAX),
+        segment_bytes: u32::try_from(
+            config.log_segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
+        )
+        .unwrap_or(u32::MAX),
         segment_ms: i64::try_from(config.log_segment_ms).unwrap_or(i64::MAX),
         // Only snapshots move the start of this log.
         retention_ms: None,
