@@ -32,8 +32,10 @@ fix:
 	$(CARGO) fmt --all
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
+# Apache Kafka and kelda side by side, on this machine, into docs/bench: half an hour; BENCH=--quick for a glance.
 bench:
-	integration/bench/bench.sh
+	$(CARGO) build --release --locked -p broker -p integration --bin kelda --bin bench
+	"$${CARGO_TARGET_DIR:-target}/release/bench" $(BENCH)
 
 sim:
 	$(CARGO) test --release --locked -p storage -p controller sim

@@ -163,8 +163,20 @@ fn leaders(client: &mut Client, name: &str) -> Result<BTreeMap<SocketAddr, Vec<i
                 "topic {name} has no leaders that can be reached"
             )));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Waits until all partitions of a topic have leaders that answer.
+///
+/// # Errors
+/// They have none within a minute, or no broker can be reached.
+pub fn wait_until_served(bootstrap: &str, name: &str) -> Result<(), CliError> {
+    let mut client = Client::connect(bootstrap, TIMEOUT)?;
+    for (address, partitions) in leaders(&mut client, name)? {
+        wait_until_led(address, name, &partitions)?;
+    }
+    Ok(())
 }
 
 /// Waits until a broker has heard that it leads: the metadata may be ahead of it.
@@ -195,7 +207,7 @@ fn wait_until_led(address: SocketAddr, name: &str, partitions: &[i32]) -> Result
             Some(code) if Instant::now() > deadline => {
                 return Err(CliError::TimedOut(format!("topic {name}: {}", name_of(code))));
             }
-            Some(_) => std::thread::sleep(Duration::from_millis(20)),
+            Some(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }

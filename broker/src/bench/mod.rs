@@ -27,6 +27,8 @@ use protocol_compat::compression::Codec;
 use crate::cli::CliError;
 use frames::{FetchShape, ProduceShape};
 
+pub use cluster::wait_until_served;
+
 /// Loads a broker and measures it.
 #[derive(Debug, Args)]
 pub struct Bench {
@@ -182,6 +184,9 @@ struct Fetch {
     /// Megabytes to write to the topic first.
     #[arg(long, default_value_t = 256)]
     preload_mb: usize,
+    /// Requests per second of each connection; as fast as the broker answers without.
+    #[arg(long)]
+    rate: Option<f64>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -244,6 +249,14 @@ fn codec(text: &str) -> Result<Codec, String> {
     Codec::from_name(text).ok_or_else(|| "expected none, gzip, snappy, lz4 or zstd".to_owned())
 }
 
+fn interval(rate: f64) -> Result<Duration, CliError> {
+    if rate > 0.0 && rate <= 1e6 {
+        Ok(Duration::from_secs_f64(1.0 / rate))
+    } else {
+        Err(CliError::Usage("--rate: expected requests per second".to_owned()))
+    }
+}
+
 impl AcksArg {
     fn wire(self) -> i16 {
         match self {
@@ -273,10 +286,7 @@ impl Bench {
         match self.load {
             Load::Produce(produce) => produce.run("produce", None),
             Load::Paced(paced) => {
-                if !(paced.rate > 0.0 && paced.rate <= 1e6) {
-                    return Err(CliError::Usage("--rate: expected requests per second".to_owned()));
-                }
-                let interval = Duration::from_secs_f64(1.0 / paced.rate);
+                let interval = interval(paced.rate)?;
                 paced.produce.run("paced", Some(interval))
             }
             Load::Partitions(partitions) => Produce {
@@ -372,7 +382,7 @@ impl Fetch {
             name: "fetch".to_owned(),
             connections: self.connections.max(1),
             in_flight: self.in_flight.max(1),
-            interval: None,
+            interval: self.rate.map(interval).transpose()?,
             limit: None,
             sets: topic.each_leader(|partitions| {
                 frames::fetch(&topic.name, partitions, &fetch, self.in_flight)

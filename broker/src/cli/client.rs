@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, RequestHeader, ResponseHeader,
+    ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, RequestHeader, ResponseHeader,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 use protocol_compat::ErrorCode;
@@ -133,6 +133,15 @@ impl Client {
         let known = R::VERSIONS;
         let version = self.version(R::KEY, known.min, known.max.min(max))?;
         self.exchange(request, version)
+    }
+
+    /// How many brokers the cluster has, by a Metadata request without topics.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn broker_count(&mut self) -> Result<usize, ClientError> {
+        let request = MetadataRequest::default().with_topics(Some(Vec::new()));
+        Ok(self.call(&request)?.brokers.len())
     }
 
     fn ask_versions(&mut self) -> Result<(), ClientError> {

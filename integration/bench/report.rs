@@ -1,0 +1,115 @@
+//! `docs/bench/README.md` and `results.json`.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use crate::broker::Kind;
+use crate::limits::Limits;
+use crate::loads::{METRICS, Metric};
+use crate::{Options, Results, plot};
+
+/// Writes what was measured so far.
+pub(crate) fn write(
+    options: &Options,
+    rounds: usize,
+    limits: &Limits,
+    results: &Results,
+) -> anyhow::Result<()> {
+    std::fs::create_dir_all(&options.out)?;
+    std::fs::write(options.out.join("README.md"), page(options, rounds, limits, results))?;
+    std::fs::write(options.out.join("ratios.svg"), plot::ratios(results))?;
+    let raw: serde_json::Map<_, _> =
+        results.iter().map(|(kind, values)| (kind.key().to_owned(), json!(values))).collect();
+    let raw =
+        json!({ "machine": limits, "rounds": rounds, "quick": options.is_quick, "results": raw });
+    std::fs::write(options.out.join("results.json"), serde_json::to_string_pretty(&raw)? + "\n")?;
+    Ok(())
+}
+
+/// Median over the rounds.
+pub(crate) fn median(results: &Results, kind: Kind, id: &str) -> Option<f64> {
+    let mut values = results.get(&kind)?.get(id)?.clone();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        None
+    } else if values.len() % 2 == 1 {
+        Some(values[middle])
+    } else {
+        Some(f64::midpoint(values[middle - 1], values[middle]))
+    }
+}
+
+/// How many times better than Kafka.
+pub(crate) fn ratio(results: &Results, kind: Kind, metric: &Metric) -> Option<f64> {
+    let kafka = median(results, Kind::Kafka, metric.id)?;
+    let other = median(results, kind, metric.id)?;
+    let ratio = if metric.is_more_better { other / kafka } else { kafka / other.max(1e-6) };
+    ratio.is_finite().then_some(ratio)
+}
+
+fn page(options: &Options, rounds: usize, limits: &Limits, results: &Results) -> String {
+    let mut text = String::from("# Kelda and Apache Kafka, side by side\n\n");
+    let _ = writeln!(
+        text,
+        "Made by `make bench{}`; {rounds} {}, medians. Each round runs every broker in turn, alone on the machine, on an empty directory, warmed up, through all loads; rounds begin with another broker each. The load generator ([`kelda bench`](../../broker/src/bench/mod.rs)) and Kafka's own tools run beside the broker on the same CPUs. CPU-seconds are the broker process's. Kafka runs with the settings of its own start script; Kelda with `kelda.durability=page-cache`, which is Kafka's own way, and with its default, `fsync`, which answers `acks=all` after an fdatasync.\n",
+        if options.is_quick { " BENCH=--quick" } else { "" },
+        if rounds == 1 { "round" } else { "rounds" },
+    );
+    if options.is_quick {
+        text.push_str("**A quick run**: short loads, a tenth of the records in Java's tools and in the restart (CPU seconds scaled back up). Good for a glance, not for a claim.\n\n");
+    }
+    let _ =
+        writeln!(text, "The machine and its limits, measured in this run: {}.\n", limits.summary());
+    text.push_str("![Ratios to Apache Kafka](ratios.svg)\n\n");
+    text.push_str("| load | number | Apache Kafka 4.4.0 | Kelda, page cache | ratio | Kelda, fsync | ratio | goal |\n");
+    text.push_str("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n");
+    for metric in METRICS {
+        let value = |kind| median(results, kind, metric.id).map_or_else(|| "-".to_owned(), number);
+        let times = |kind| {
+            ratio(results, kind, metric)
+                .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}x"))
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            metric.load,
+            metric.what,
+            value(Kind::Kafka),
+            value(Kind::PageCache),
+            times(Kind::PageCache),
+            value(Kind::Fsync),
+            times(Kind::Fsync),
+            goal(results, metric),
+        );
+    }
+    text.push_str("\nA ratio above 1 is better than Kafka, whichever way the number counts. Goals are for `page-cache`, but for the row with records of 1 KiB, which is for `fsync`. Values of each round: [results.json](results.json).\n");
+    text
+}
+
+fn goal(results: &Results, metric: &Metric) -> String {
+    if metric.goal == 0.0 {
+        return String::new();
+    }
+    let kind = if metric.id == "stream.p99" { Kind::Fsync } else { Kind::PageCache };
+    let verdict = match median(results, kind, metric.id) {
+        None => "",
+        Some(value) if metric.is_more_better && value >= metric.goal => " reached",
+        Some(value) if !metric.is_more_better && value <= metric.goal => " reached",
+        Some(_) => " **missed**",
+    };
+    format!("{}{verdict}", number(metric.goal))
+}
+
+/// Three digits that mean something.
+pub(crate) fn number(value: f64) -> String {
+    match value {
+        value if value >= 1e6 => format!("{:.2} M", value / 1e6),
+        value if value >= 1e4 => format!("{:.1} k", value / 1e3),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value if value >= 1.0 => format!("{value:.2}"),
+        value => format!("{value:.3}"),
+    }
+}
