@@ -336,13 +336,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A tenth of the records where it must be quick; the numbers are scaled back.
+    /// A quarter of the records where it must be quick; the numbers are scaled back.
     fn scaled(&self, count: u64) -> u64 {
-        if self.options.is_quick { count / 10 } else { count }
+        if self.options.is_quick { count / 4 } else { count }
     }
 
     fn unscaled(&self, value: f64) -> f64 {
-        if self.options.is_quick { value * 10.0 } else { value }
+        if self.options.is_quick { value * 4.0 } else { value }
     }
 
     fn kelda(&self, arguments: &[&str]) -> anyhow::Result<String> {

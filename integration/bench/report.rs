@@ -58,7 +58,7 @@ fn page(options: &Options, rounds: usize, limits: &Limits, results: &Results) ->
         if rounds == 1 { "round" } else { "rounds" },
     );
     if options.is_quick {
-        text.push_str("**A quick run**: short loads, a tenth of the records in Java's tools and in the restart (CPU seconds scaled back up). Good for a glance, not for a claim.\n\n");
+        text.push_str("**A quick run**: short loads, a quarter of the records in Java's tools and in the restart (CPU seconds scaled back up). Good for a glance, not for a claim.\n\n");
     }
     let _ =
         writeln!(text, "The machine and its limits, measured in this run: {}.\n", limits.summary());
@@ -111,5 +111,46 @@ pub(crate) fn number(value: f64) -> String {
         value if value >= 10.0 => format!("{value:.1}"),
         value if value >= 1.0 => format!("{value:.2}"),
         value => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> Results {
+        let mut results = Results::new();
+        for (kind, factor) in [(Kind::Kafka, 1.0), (Kind::PageCache, 6.0), (Kind::Fsync, 4.0)] {
+            let values = results.entry(kind).or_default();
+            for (at, metric) in METRICS.iter().enumerate() {
+                let at = f64::from(u32::try_from(at).expect("few"));
+                let base = 10.0 * (at + 1.0);
+                let value =
+                    if metric.is_more_better { base * factor } else { base / factor / (at + 1.0) };
+                values.insert(metric.id, vec![value * 3.0, value, value]);
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn medians_and_ratios_count_in_the_right_direction() {
+        let results = results();
+        let metric = |id| METRICS.iter().find(|metric| metric.id == id).expect("known");
+        assert_eq!(median(&results, Kind::Kafka, "produce-500.records"), Some(10.0));
+        assert_eq!(ratio(&results, Kind::PageCache, metric("produce-500.records")), Some(6.0));
+        let later = ratio(&results, Kind::PageCache, metric("start.ms")).expect("both are there");
+        assert!(later > 1.0, "less is better: {later}");
+        assert_eq!(ratio(&Results::new(), Kind::Fsync, metric("start.ms")), None);
+    }
+
+    #[test]
+    fn the_picture_is_whole() {
+        let svg = plot::ratios(&results());
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+        assert_eq!(svg.matches("6.0x").count(), METRICS.len());
+        if let Some(path) = std::env::var_os("UPDATE_PICTURE") {
+            std::fs::write(path, svg).expect("written");
+        }
     }
 }

@@ -21,6 +21,7 @@ pub mod environment;
 pub mod error;
 pub mod listener;
 pub mod properties;
+pub mod reference;
 pub mod settings;
 pub mod topic;
 pub mod valid;
