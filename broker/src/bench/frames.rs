@@ -43,6 +43,7 @@ pub(super) struct ProduceShape {
 pub(super) struct FetchShape {
     pub(super) partitions_per_request: usize,
     pub(super) partition_max_bytes: i32,
+    pub(super) is_discarding: bool,
     /// Batches that each partition holds.
     pub(super) batches: usize,
     pub(super) records_per_batch: usize,
@@ -58,6 +59,8 @@ pub(super) struct FrameSet {
     pub(super) error_offsets: Vec<usize>,
     /// Whether an answer's bytes are data, to be counted and dropped.
     pub(super) is_fetch: bool,
+    /// Whether the data is dropped in the kernel instead of being copied once.
+    pub(super) is_discarding: bool,
     /// Whether there are answers.
     pub(super) has_answers: bool,
     /// Records that each request writes.
@@ -177,6 +180,7 @@ pub(super) fn fetch(
     let mut set = FrameSet {
         error_offsets: fetch_error_offsets(topic, group),
         is_fetch: true,
+        is_discarding: shape.is_discarding,
         has_answers: true,
         bytes_per_request: shape.batch_bytes,
         records_per_byte: ratio(shape.records_per_batch, shape.batch_bytes),

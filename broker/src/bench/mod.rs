@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The generator must cost far less than what it measures: no record is encoded while it runs, answers are checked at
-//! fixed places, and what a Fetch brings is dropped in the kernel. It reports its own CPU time beside the broker's.
+//! fixed places, and what a Fetch brings is copied once, into one buffer. It reports its own CPU time beside the broker's.
 
 mod cluster;
 mod connections;
@@ -187,6 +187,9 @@ struct Fetch {
     /// Requests per second of each connection; as fast as the broker answers without.
     #[arg(long)]
     rate: Option<f64>,
+    /// Have the kernel drop the data instead of copying it once, as a client would: a reader that is never slow.
+    #[arg(long)]
+    discard: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -374,6 +377,7 @@ impl Fetch {
         let fetch = FetchShape {
             partitions_per_request: self.partitions_per_request.max(1),
             partition_max_bytes: self.partition_max_bytes,
+            is_discarding: self.discard,
             batches,
             records_per_batch: shape.records,
             batch_bytes,
