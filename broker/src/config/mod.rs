@@ -7,12 +7,13 @@
 //!                              │
 //!                              ▼
 //!        broker_config.rs: what the broker uses, typed    topic.rs: what one topic uses
-//!        describe.rs: what DescribeConfigs answers
+//!        describe.rs: what DescribeConfigs lists          answer.rs: its answer
 //! ```
 //!
 //! The tables are Apache Kafka 4.4.0's definitions; `data/kelda.tsv` holds what Kelda adds, all named `kelda.*`.
 //! Whether a *changed* topic or broker config is allowed is the controller's to decide; nothing of that is here.
 
+pub mod answer;
 pub mod broker_config;
 pub mod definition;
 pub mod describe;
