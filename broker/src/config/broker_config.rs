@@ -10,7 +10,7 @@ use protocol_compat::compression::{Codec, Compression};
 use protocol_compat::ids::{BrokerId, from_base64};
 use storage::log::Durability;
 
-use super::error::{ConfigError, Problem};
+use super::error::{ConfigError, Origin, Problem};
 use super::listener::{self, Listener, SecurityProtocol};
 use super::settings::Settings;
 use super::topic::TopicConfig;
@@ -370,6 +370,17 @@ impl Reader<'_> {
                 "this release runs single nodes: valid is broker,controller",
             );
         }
+        for name in ["log.dirs", "log.dir"] {
+            if self.settings.explicit_value(name).is_some()
+                && self.settings.list(name).next().is_none()
+            {
+                self.refuse(name, "expected a directory, or several with commas between");
+            }
+        }
+        let (min, max) = ("group.min.session.timeout.ms", "group.max.session.timeout.ms");
+        if self.settings.int(min) > self.settings.int(max) {
+            self.refuse(min, format!("expected at most {max}, {}", self.settings.int(max)));
+        }
         if !matches!(self.settings.int("offsets.topic.compression.codec"), 0..=4) {
             self.refuse(
                 "offsets.topic.compression.codec",
@@ -418,7 +429,7 @@ impl Reader<'_> {
                 map.entry(name.clone()).or_insert(SecurityProtocol::Plaintext);
             }
         }
-        let listeners = match listener::parse_list(self.settings.text("listeners"), &map) {
+        let listeners = match self.listeners(&map) {
             Ok(listeners) => listeners,
             Err(error) => {
                 self.refuse("listeners", error);
@@ -469,6 +480,21 @@ impl Reader<'_> {
             );
         }
         Network { listeners, advertised, is_advertised, controller_names }
+    }
+
+    fn listeners(&self, map: &BTreeMap<String, SecurityProtocol>) -> Result<Vec<Listener>, String> {
+        let advertised = self.settings.iter().find(|(name, _)| *name == "advertised.listeners");
+        if self.settings.explicit_value("listeners").is_none()
+            && let Some((_, setting)) = advertised
+            && matches!(setting.origin, Origin::Environment(_))
+        {
+            // Kafka's image listens on the ports that its environment advertises, on every address, and compose files
+            // count on it.
+            let mut listeners = listener::parse_list(&setting.value, map)?;
+            listeners.iter_mut().for_each(|listener| listener.host.clear());
+            return Ok(listeners);
+        }
+        listener::parse_list(self.settings.text("listeners"), map)
     }
 
     fn advertised(
@@ -573,6 +599,20 @@ mod tests {
     }
 
     #[test]
+    fn what_the_environment_advertises_is_listened_on() {
+        let variable = |value: &str| [("KAFKA_ADVERTISED_LISTENERS".to_owned(), value.to_owned())];
+        let settings =
+            Settings::load(None, variable("PLAINTEXT://broker:19092"), &[]).expect("fine");
+        let config = BrokerConfig::of(settings).expect("fine");
+        assert_eq!((config.listeners[0].host.as_str(), config.listeners[0].port), ("", 19092));
+        assert_eq!(config.advertised_listeners[0].host, "broker");
+        let listens = ["listeners=PLAINTEXT://:9092".to_owned()];
+        let settings =
+            Settings::load(None, variable("PLAINTEXT://broker:19092"), &listens).expect("fine");
+        assert_eq!(BrokerConfig::of(settings).expect("fine").listeners[0].port, 9092);
+    }
+
+    #[test]
     fn contradictions_are_named() {
         for (values, part) in [
             (&["node.id=1", "broker.id=2"][..], "broker.id=2: node.id is 1"),
@@ -594,6 +634,11 @@ mod tests {
             (&["advertised.listeners=PLAINTEXT://0.0.0.0:1"], "name this machine"),
             (&["inter.broker.listener.name=X"], "no such name"),
             (&["kelda.cluster.id=x"], "22 characters"),
+            (&["log.dirs="], "expected a directory"),
+            (
+                &["group.min.session.timeout.ms=2000000"],
+                "at most group.max.session.timeout.ms, 1800000",
+            ),
             (&["kelda.durability=none"], "fsync, page-cache"),
         ] {
             let error = load(values).expect_err(part);
