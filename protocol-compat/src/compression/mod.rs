@@ -5,9 +5,22 @@
 //! of a zstd frame, the block size of an lz4 frame) is bounded before anything is allocated for it.
 //! Every call owns its buffers; none is shared between threads (KAFKA-15653).
 
+mod xerial;
+
+use std::io::{self, Read, Write};
+
 use bytes::Bytes;
 
 use crate::error_code::ErrorCode;
+
+/// Kafka's default level of lz4.
+const LZ4_LEVEL: u32 = 9;
+/// The library's highest level; Kafka's 17 is the same to it.
+const LZ4_LEVEL_MAX: u32 = 16;
+/// Kafka's default level of zstd.
+const ZSTD_LEVEL: i32 = 3;
+/// 128 MiB: what decoders take without being told otherwise.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// How the records of a batch are compressed; the numbers stand in the batch attributes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -129,8 +142,47 @@ impl CompressionError {
 ///
 /// # Errors
 /// A level that the codec does not have.
-pub fn compress(_compression: Compression, _data: &[u8]) -> Result<Vec<u8>, CompressionError> {
-    unimplemented!()
+pub fn compress(compression: Compression, data: &[u8]) -> Result<Vec<u8>, CompressionError> {
+    let Compression { codec, level } = compression;
+    let bad_level = || CompressionError::Level { codec, level: level.unwrap_or_default() };
+    let failed = |error: io::Error| CompressionError::Corrupt { codec, what: error.to_string() };
+    match codec {
+        Codec::None => Ok(data.to_vec()),
+        Codec::Gzip => {
+            let level = match level {
+                None | Some(-1) => flate2::Compression::default(),
+                Some(level @ 1..=9) => flate2::Compression::new(level.unsigned_abs()),
+                Some(_) => return Err(bad_level()),
+            };
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            encoder.write_all(data).and_then(|()| encoder.finish()).map_err(failed)
+        }
+        Codec::Snappy => Ok(xerial::compress(data)),
+        Codec::Lz4 => {
+            let level = match level {
+                None => LZ4_LEVEL,
+                Some(level @ 1..=17) => level.unsigned_abs(),
+                Some(_) => return Err(bad_level()),
+            };
+            let mut encoder = lz4::EncoderBuilder::new()
+                .level(level.min(LZ4_LEVEL_MAX))
+                .block_size(lz4::BlockSize::Max64KB)
+                .block_mode(lz4::BlockMode::Independent)
+                .checksum(lz4::ContentChecksum::NoChecksum)
+                .build(Vec::new())
+                .map_err(failed)?;
+            encoder.write_all(data).map_err(failed)?;
+            let (out, result) = encoder.finish();
+            result.map(|()| out).map_err(failed)
+        }
+        Codec::Zstd => {
+            let level = level.unwrap_or(ZSTD_LEVEL);
+            if !(-131_072..=22).contains(&level) {
+                return Err(bad_level());
+            }
+            zstd::bulk::compress(data, level).map_err(failed)
+        }
+    }
 }
 
 /// Decompresses all of `data`; at most `limit_bytes` come out. `Codec::None` gives the input back without a copy.
@@ -138,9 +190,53 @@ pub fn compress(_compression: Compression, _data: &[u8]) -> Result<Vec<u8>, Comp
 /// # Errors
 /// Corrupt input, or more output than allowed.
 pub fn decompress(
-    _codec: Codec,
-    _data: &Bytes,
-    _limit_bytes: usize,
+    codec: Codec,
+    data: &Bytes,
+    limit_bytes: usize,
 ) -> Result<Bytes, CompressionError> {
-    unimplemented!()
+    let failed = |error: io::Error| CompressionError::Corrupt { codec, what: error.to_string() };
+    match codec {
+        Codec::None => Ok(data.clone()),
+        Codec::Gzip => read_all(
+            codec,
+            flate2::bufread::MultiGzDecoder::new(&data[..]),
+            data.len(),
+            limit_bytes,
+        ),
+        Codec::Snappy => xerial::decompress(data, limit_bytes),
+        Codec::Lz4 => {
+            let decoder = lz4::Decoder::new(&data[..]).map_err(failed)?;
+            read_all(codec, decoder, data.len(), limit_bytes)
+        }
+        Codec::Zstd => {
+            let mut decoder =
+                zstd::stream::read::Decoder::with_buffer(&data[..]).map_err(failed)?;
+            // A frame may ask for a window of gigabytes: no more than what may come out, in steps that the format has.
+            let window = usize::BITS - limit_bytes.leading_zeros();
+            decoder.window_log_max(window.clamp(10, ZSTD_WINDOW_LOG_MAX)).map_err(failed)?;
+            read_all(codec, decoder, data.len(), limit_bytes)
+        }
+    }
 }
+
+/// Reads a stream to its end. The output grows as it comes, whatever the input claims about it.
+fn read_all(
+    codec: Codec,
+    stream: impl Read,
+    input_bytes: usize,
+    limit_bytes: usize,
+) -> Result<Bytes, CompressionError> {
+    let mut out = Vec::with_capacity(input_bytes.saturating_mul(2).min(limit_bytes));
+    let limit = u64::try_from(limit_bytes).unwrap_or(u64::MAX);
+    stream
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut out)
+        .map_err(|error| CompressionError::Corrupt { codec, what: error.to_string() })?;
+    if out.len() > limit_bytes {
+        return Err(CompressionError::TooLarge { limit_bytes });
+    }
+    Ok(out.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -58,7 +58,7 @@ impl Log {
             && !header.attributes.is_control()
         {
             log_append_time = Some(append.now);
-            head = rewrite_log_append_time(&batch.header, append.now);
+            head = rewrite_log_append_time(&batch.header, &batch.bytes, append.now);
             head_bytes = BATCH_OVERHEAD_BYTES;
             header.max_timestamp = append.now;
             header.attributes = header.attributes.with_timestamp_type(TimestampType::LogAppendTime);
