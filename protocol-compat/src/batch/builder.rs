@@ -41,7 +41,7 @@ impl Default for BatchOptions {
         Self {
             base_offset: Offset(0),
             leader_epoch: LeaderEpoch(-1),
-            compression: crate::compression::Codec::None.into(),
+            compression: Codec::None.into(),
             timestamp_type: TimestampType::CreateTime,
             producer: None,
             transactional: false,
@@ -160,7 +160,7 @@ impl BatchBuilder {
     /// Bytes of the batch so far, before compression.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        super::BATCH_OVERHEAD_BYTES + self.body.len()
+        BATCH_OVERHEAD_BYTES + self.body.len()
     }
 
     /// The finished batch with its checksum.

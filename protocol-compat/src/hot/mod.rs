@@ -7,6 +7,9 @@
 pub mod fetch_request;
 pub mod fetch_response;
 pub mod produce;
+#[cfg(test)]
+mod testkit;
+mod wire;
 
 use std::ops::Range;
 
@@ -52,6 +55,55 @@ pub struct NodeEndpoint {
     pub port: i32,
     /// Rack, if configured.
     pub rack: Option<StrBytes>,
+}
+
+impl NodeEndpoint {
+    fn write(&self, writer: &mut wire::Writer<'_>) -> Result<(), EncodeError> {
+        writer.out.extend_from_slice(&self.node_id.0.to_be_bytes());
+        writer.string(Some(&self.host))?;
+        writer.out.extend_from_slice(&self.port.to_be_bytes());
+        writer.string(self.rack.as_deref())?;
+        writer.tag_count(0);
+        Ok(())
+    }
+
+    /// The tagged field 0 of a flexible answer; nothing where there are none.
+    fn write_all(list: &[Self], writer: &mut wire::Writer<'_>) -> Result<(), EncodeError> {
+        if list.is_empty() {
+            writer.tag_count(0);
+            return Ok(());
+        }
+        let mut value = bytes::BytesMut::new();
+        let mut inner = wire::Writer { out: &mut value, flexible: true };
+        inner.count(Some(list.len()))?;
+        for endpoint in list {
+            endpoint.write(&mut inner)?;
+        }
+        let size = u32::try_from(value.len()).map_err(|_| EncodeError::TooLarge(value.len()))?;
+        writer.tag_count(1);
+        writer.tag(0, size);
+        writer.out.extend_from_slice(&value);
+        Ok(())
+    }
+}
+
+impl TopicRef {
+    /// Writes the topic as a version names it.
+    fn write(
+        &self,
+        version: i16,
+        by_id: bool,
+        writer: &mut wire::Writer<'_>,
+    ) -> Result<(), EncodeError> {
+        match (self, by_id) {
+            (Self::Name(name), false) => writer.string(Some(name)),
+            (Self::Id(id), true) => {
+                writer.out.extend_from_slice(id.0.as_bytes());
+                Ok(())
+            }
+            (Self::Name(_), true) | (Self::Id(_), false) => Err(EncodeError::TopicRef(version)),
+        }
+    }
 }
 
 /// A body does not follow its schema. Kafka closes the connection on such a request.
