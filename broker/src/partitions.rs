@@ -432,8 +432,7 @@ fn run_queue(core: &Rc<Core>, partition: &Rc<Partition>) {
             drop(queue);
             let (core, partition) = (Rc::clone(core), Rc::clone(partition));
             tokio::task::spawn_local(async move {
-                let done =
-                    core.shared.pool.call(move || recompress(&bytes, codec, limit)).await;
+                let done = core.shared.pool.call(move || recompress(&bytes, codec, limit)).await;
                 partition.recompressing.set(false);
                 let result = match done {
                     Ok(Ok(bytes)) => trusted_batch(bytes).map_err(ProduceError::from),

@@ -20,7 +20,7 @@ use crate::core::placement::{CoreId, Placement};
 use crate::core::pool::{Pool, PoolThreads};
 use crate::core::reactor::CoreThread;
 use crate::core::shared::{ConnectionLimits, Shared};
-use crate::directories::{Directories, DirectoriesError};
+use crate::directories::Directories;
 use crate::metadata::{apply, register};
 use crate::net::listener;
 
@@ -44,7 +44,7 @@ pub enum ServerError {
     Controller(#[from] ControllerError),
     /// The log directories cannot be used.
     #[error(transparent)]
-    Directories(#[from] DirectoriesError),
+    Directories(#[from] storage::dirs::DirError),
     /// Threads, signals or readiness queues cannot be had.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -77,6 +77,15 @@ pub fn run(config: BrokerConfig) -> Result<(), ServerError> {
             tracing::info!(listener = %name, %address, "listening");
         }
         tracing::info!(took = ?started.elapsed(), "Kelda started");
+        // Container tools wait for these words.
+        tracing::info!(
+            "[KafkaRaftServer nodeId={node}] Kafka Server started",
+            node = server.shared.node_id()
+        );
+        tracing::info!(
+            "[BrokerServer id={node}] Transitioning from RECOVERY to RUNNING",
+            node = server.shared.node_id()
+        );
         tokio::select! {
             _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
             _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
@@ -98,7 +107,7 @@ impl Server {
         let fs: Arc<dyn FileSystem> = Arc::new(PlainFs);
         let sockets = bind_all(&config)?;
         let identity = bootstrap::prepare(&bootstrap_config(&config), &*fs)?;
-        let directories = Arc::new(Directories::open(&fs, &identity, &config)?);
+        let directories = Arc::new(Directories::open(&fs, &identity)?);
         let placement = Placement::new(core_count(&config));
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) =
             (0..placement.count()).map(|_| mailbox()).unzip();
@@ -155,10 +164,7 @@ impl Server {
     }
 
     /// Registers the broker and lets clients in.
-    async fn serve(
-        &self,
-        sockets: Vec<(Arc<str>, std::net::TcpListener)>,
-    ) -> Result<(), String> {
+    async fn serve(&self, sockets: Vec<(Arc<str>, std::net::TcpListener)>) -> Result<(), String> {
         self.on_first_core(move |core| async move {
             register::register(&core).await?;
             for (name, socket) in sockets {
@@ -200,7 +206,8 @@ impl Server {
                 }
             }
             let directories = Arc::clone(&core.shared.directories);
-            let _ = core.shared.pool.call(move || directories.close()).await;
+            let epoch = core.shared.broker_epoch();
+            let _ = core.shared.pool.call(move || directories.close(epoch)).await;
         })
         .await;
         self.shared.controller.shutdown().await;
@@ -237,8 +244,11 @@ async fn close_core(core: Rc<Core>) {
             continue;
         };
         let directories = Arc::clone(&core.shared.directories);
-        let closed =
-            core.shared.pool.call(move || directories.close_log(directory, &topic, index, log)).await;
+        let closed = core
+            .shared
+            .pool
+            .call(move || directories.close_log(directory, &topic, index, log))
+            .await;
         if let Ok(Err(error)) = closed {
             tracing::error!(partition = %name, %error, "a log could not be closed cleanly");
             core.shared.directory_failed(directory, &error);
@@ -246,23 +256,20 @@ async fn close_core(core: Rc<Core>) {
     }
 }
 
-fn bind_all(
-    config: &BrokerConfig,
-) -> Result<Vec<(Arc<str>, std::net::TcpListener)>, ServerError> {
+fn bind_all(config: &BrokerConfig) -> Result<Vec<(Arc<str>, std::net::TcpListener)>, ServerError> {
     let mut sockets = Vec::new();
     for wanted in &config.listeners {
         // The controller of a single node has no listener: nobody else would connect to it.
         if config.controller_listener_names.contains(&wanted.name) {
             continue;
         }
-        let socket = listener::bind(&wanted.host, wanted.port).map_err(|source| {
-            ServerError::Listen {
+        let socket =
+            listener::bind(&wanted.host, wanted.port).map_err(|source| ServerError::Listen {
                 name: wanted.name.clone(),
                 host: wanted.host.clone(),
                 port: wanted.port,
                 source,
-            }
-        })?;
+            })?;
         sockets.push((wanted.name.as_str().into(), socket));
     }
     Ok(sockets)
@@ -298,15 +305,19 @@ fn controller_config(
     identity: &bootstrap::NodeIdentity,
 ) -> ControllerConfig {
     let (directory, directory_id) = identity.metadata.clone();
-    let mut controller = ControllerConfig::new(
-        config.node_id,
-        identity.cluster_id.clone(),
-        directory,
-        directory_id,
-    );
+    let mut controller =
+        ControllerConfig::new(config.node_id, identity.cluster_id.clone(), directory, directory_id);
     controller.quorum = config.quorum.clone();
     controller.controller_endpoints = controller_endpoints(config);
     controller.static_configs = config.settings.explicit();
+    controller.max_idle_interval_ms = config.metadata_max_idle_interval_ms;
+    controller.snapshot_bytes_between = config.metadata_snapshot_bytes_between;
+    controller.snapshot_interval_ms = config.metadata_snapshot_interval_ms;
+    controller.log_segment_bytes = config.metadata_log_segment_bytes;
+    controller.log_segment_ms = config.metadata_log_segment_ms;
+    controller.retention_bytes = config.metadata_max_retention_bytes;
+    controller.retention_ms = config.metadata_max_retention_ms;
+    controller.broker_session_timeout_ms = config.broker_session_timeout_ms;
     controller
 }
 

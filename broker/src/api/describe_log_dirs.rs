@@ -47,7 +47,7 @@ pub async fn handle(core: &Rc<Core>, request: DescribeLogDirsRequest) -> Describ
     }
     let mut results = Vec::new();
     for directory in core.shared.directories.all() {
-        let path = text(&directory.path.display().to_string());
+        let path = text(&directory.path().display().to_string());
         if directory.is_offline() {
             results.push(
                 DescribeLogDirsResult::default()
@@ -56,7 +56,7 @@ pub async fn handle(core: &Rc<Core>, request: DescribeLogDirsRequest) -> Describ
             );
             continue;
         }
-        let topics = sizes.remove(&directory.id).unwrap_or_default().into_iter().map(
+        let topics = sizes.remove(&directory.id()).unwrap_or_default().into_iter().map(
             |(name, mut partitions)| {
                 partitions.sort_by_key(|partition| partition.partition_index);
                 DescribeLogDirsTopic::default()
@@ -65,7 +65,7 @@ pub async fn handle(core: &Rc<Core>, request: DescribeLogDirsRequest) -> Describ
             },
         );
         let topics: Vec<_> = topics.collect();
-        let path_of = directory.path.clone();
+        let path_of = directory.path().to_owned();
         let space = core.shared.pool.call(move || disk_space(&path_of)).await;
         let (total, usable) = space.ok().flatten().unwrap_or((-1, -1));
         results.push(

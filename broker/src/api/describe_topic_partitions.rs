@@ -27,9 +27,8 @@ pub fn handle(
     request: &DescribeTopicPartitionsRequest,
 ) -> DescribeTopicPartitionsResponse {
     let image = core.image();
-    let limit = usize::try_from(request.response_partition_limit)
-        .unwrap_or(0)
-        .clamp(1, PARTITIONS_MAX);
+    let limit =
+        usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, PARTITIONS_MAX);
     let from = request.cursor.as_ref().map(|cursor| {
         (cursor.topic_name.to_string(), usize::try_from(cursor.partition_index).unwrap_or(0))
     });
@@ -57,9 +56,7 @@ pub fn handle(
             break;
         }
     }
-    DescribeTopicPartitionsResponse::default()
-        .with_topics(page.topics)
-        .with_next_cursor(page.next)
+    DescribeTopicPartitionsResponse::default().with_topics(page.topics).with_next_cursor(page.next)
 }
 
 struct Page {

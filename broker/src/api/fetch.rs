@@ -10,9 +10,7 @@ use bytes::Bytes;
 use protocol_compat::ErrorCode;
 use protocol_compat::hot::TopicSpan;
 use protocol_compat::hot::fetch_request::FetchRequest;
-use protocol_compat::hot::fetch_response::{
-    Chunk, FetchPartitionResponse, FetchResponse, encode,
-};
+use protocol_compat::hot::fetch_response::{Chunk, FetchPartitionResponse, FetchResponse, encode};
 use tokio::time::Instant;
 
 use super::RequestHeader;
@@ -81,7 +79,8 @@ async fn answer(
     context: Context,
     planned: &[Planned],
 ) -> (FetchResponse, Vec<Read>) {
-    let max_bytes = u32::try_from(request.max_bytes).unwrap_or(0).min(core.config().fetch_max_bytes);
+    let max_bytes =
+        u32::try_from(request.max_bytes).unwrap_or(0).min(core.config().fetch_max_bytes);
     let rules = ReadRules {
         read_committed: request.isolation_level == 1,
         max_bytes,
@@ -100,7 +99,9 @@ async fn answer(
         // Watching begins with a read in the same step, so that nothing is missed in between.
         read(core, planned, all.clone(), rules, Some(&poll_for), &mut reads).await;
         while !is_enough(&reads, min_bytes) {
-            let Ok(changed) = tokio::time::timeout_at(deadline, poll.changed()).await else { break };
+            let Ok(changed) = tokio::time::timeout_at(deadline, poll.changed()).await else {
+                break;
+            };
             match changed {
                 Some(numbers) => {
                     let numbers = numbers.into_iter();

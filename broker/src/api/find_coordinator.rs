@@ -78,9 +78,8 @@ async fn find(core: &Rc<Core>, context: &Context, kind: i8, key: StrBytes) -> Co
         super::metadata::create(core, std::iter::once(&name)).await;
     }
     let image = core.image();
-    let unavailable = || {
-        failed(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.")
-    };
+    let unavailable =
+        || failed(ErrorCode::CoordinatorNotAvailable, "The coordinator is not available.");
     let Some(topic) = image.topics().by_name(OFFSETS_TOPIC) else { return unavailable() };
     let Ok(count) = i32::try_from(topic.partition_count()) else { return unavailable() };
     let Some(index) = coordinator_partition(&key, count) else { return unavailable() };

@@ -108,11 +108,7 @@ fn find_boxed(
     Box::pin(find(core, partition, asked))
 }
 
-async fn find(
-    core: Rc<Core>,
-    partition: Rc<Partition>,
-    asked: Asked,
-) -> Result<Found, ErrorCode> {
+async fn find(core: Rc<Core>, partition: Rc<Partition>, asked: Asked) -> Result<Found, ErrorCode> {
     check_epoch(&partition, asked.epoch)?;
     let (job, end) = {
         let replica = partition.replica.borrow();

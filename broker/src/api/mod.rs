@@ -9,7 +9,6 @@ pub mod each_partition;
 pub mod fetch;
 pub mod find_coordinator;
 
-pub mod groups;
 pub mod init_producer_id;
 pub mod list_offsets;
 pub mod metadata;
@@ -22,6 +21,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
+pub use protocol_compat::frame::RequestHeader;
 
 use crate::core::Core;
 use crate::net::connection::{CloseReason, Connection, Peer};
@@ -43,19 +43,6 @@ const fn operations(list: &[u8]) -> i32 {
         at += 1;
     }
     bits
-}
-
-/// The header of a request.
-#[derive(Clone, Debug)]
-pub struct RequestHeader {
-    /// Which API.
-    pub api_key: i16,
-    /// In which version.
-    pub api_version: i16,
-    /// Comes back with the answer.
-    pub correlation_id: i32,
-    /// Who asks, by its own account.
-    pub client_id: Option<StrBytes>,
 }
 
 /// What the handlers of cold APIs know of a request besides its body.

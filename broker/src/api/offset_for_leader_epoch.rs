@@ -40,10 +40,9 @@ pub async fn handle(
             let answer = EpochEndOffset::default().with_partition(index.0);
             partitions.push(match end {
                 Ok((epoch, offset)) => answer.with_leader_epoch(epoch).with_end_offset(offset),
-                Err(code) => answer
-                    .with_error_code(code as i16)
-                    .with_leader_epoch(-1)
-                    .with_end_offset(-1),
+                Err(code) => {
+                    answer.with_error_code(code as i16).with_leader_epoch(-1).with_end_offset(-1)
+                }
             });
         }
         topics.push(

@@ -39,7 +39,8 @@ pub async fn delete(
 
 fn deletion_disabled(version: i16, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
     use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
-    let code = if version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled };
+    let code =
+        if version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled };
     let message = (version >= 5).then(|| text("Topic deletion is disabled."));
     let refused = |name, id| {
         DeletableTopicResult::default()

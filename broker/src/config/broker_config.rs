@@ -12,21 +12,11 @@ use storage::log::Durability;
 
 use super::error::{ConfigError, Origin, Problem};
 use super::listener::{self, Listener, SecurityProtocol};
+pub use storage::disk::EngineSetting;
+
 use super::settings::Settings;
 use super::topic::TopicConfig;
 use crate::coordinator::group::GroupConfig;
-
-/// How files are written (`kelda.engine`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum EngineSetting {
-    /// io_uring where the kernel allows it and it is not slower, else ordinary calls.
-    #[default]
-    Auto,
-    /// io_uring, or the broker does not start.
-    Uring,
-    /// Ordinary calls.
-    Plain,
-}
 
 /// What the broker uses. Kafka's names in the docs of the fields; none of these changes while the broker runs.
 #[derive(Clone, Debug)]

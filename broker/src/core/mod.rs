@@ -90,10 +90,7 @@ impl Core {
             id,
             partitions: Partitions::default(),
             coordinators: Coordinators::new(&shared.config),
-            sessions: RefCell::new(Sessions::new(
-                id,
-                slots.div_ceil(shared.placement.count()),
-            )),
+            sessions: RefCell::new(Sessions::new(id, slots.div_ceil(shared.placement.count()))),
             shared,
             remote: RemoteProduces::default(),
             polls: Polls::default(),

@@ -61,25 +61,26 @@ impl CoreThread {
     ) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new().name(format!("core-{}", id.0)).spawn(move || {
-            let started = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .event_interval(61)
-                .build()
-                .and_then(|runtime| Ok((runtime, make_engine()?)));
-            let (runtime, engine) = match started {
-                Ok(parts) => {
-                    let _ = ready.send(Ok(()));
-                    parts
-                }
-                Err(error) => {
-                    let _ = ready.send(Err(error));
-                    return;
-                }
-            };
-            let local = LocalSet::new();
-            local.block_on(&runtime, run(id, shared, inbox, engine, stopped));
-        })?;
+        let thread =
+            std::thread::Builder::new().name(format!("core-{}", id.0)).spawn(move || {
+                let started = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .event_interval(61)
+                    .build()
+                    .and_then(|runtime| Ok((runtime, make_engine()?)));
+                let (runtime, engine) = match started {
+                    Ok(parts) => {
+                        let _ = ready.send(Ok(()));
+                        parts
+                    }
+                    Err(error) => {
+                        let _ = ready.send(Err(error));
+                        return;
+                    }
+                };
+                let local = LocalSet::new();
+                local.block_on(&runtime, run(id, shared, inbox, engine, stopped));
+            })?;
         is_ready.recv().map_err(|_| io::Error::other("a core thread ended while starting"))??;
         Ok(Self { thread, stop: Some(stop) })
     }
@@ -108,11 +109,11 @@ async fn run(
 ) {
     let readiness = engine.readiness().map(|fd| fd.try_clone_to_owned());
     let core = Core::new(id, shared, engine);
-    spawn_local(take_messages(Rc::clone(&core), inbox));
-    spawn_local(take_turns(Rc::clone(&core)));
+    spawn_local(vital(take_messages(Rc::clone(&core), inbox)));
+    spawn_local(vital(take_turns(Rc::clone(&core))));
     match readiness {
         Some(Ok(fd)) => {
-            spawn_local(reap_when_ready(Rc::clone(&core), fd));
+            spawn_local(vital(reap_when_ready(Rc::clone(&core), fd)));
         }
         Some(Err(error)) => {
             tracing::error!(%error, "the disk engine's completions cannot be watched");
@@ -120,9 +121,25 @@ async fn run(
         }
         None => {}
     }
-    spawn_local(crate::timers::run(Rc::clone(&core)));
-    spawn_local(crate::metadata::apply::run(Rc::clone(&core)));
+    spawn_local(vital(crate::timers::run(Rc::clone(&core))));
+    spawn_local(vital(crate::metadata::apply::run(Rc::clone(&core))));
     let _ = stopped.await;
+}
+
+/// A task without which the core is not one: when it panics, an invariant is broken, and the process ends at once rather
+/// than serve on. The next start recovers what was acknowledged.
+async fn vital(task: impl Future<Output = ()>) {
+    struct Guard;
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                tracing::error!("a task of a core panicked: the broker ends");
+                std::process::abort();
+            }
+        }
+    }
+    let _guard = Guard;
+    task.await;
 }
 
 async fn take_messages(core: Rc<Core>, mut inbox: Inbox) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use controller::ControllerHandle;
 use protocol_compat::ids::{BrokerId, DirectoryId};
 use storage::disk::FileSystem;
+use storage::log::DirectoryFailed;
 use tokio::sync::watch;
 
 use super::mailbox::Mailbox;
@@ -91,8 +92,8 @@ impl Shared {
     }
 
     /// Takes a log directory offline on all cores; the first call for a directory logs it.
-    pub fn directory_failed(&self, directory: DirectoryId, error: &dyn std::fmt::Display) {
-        if !self.directories.set_offline(directory) {
+    pub fn directory_failed(&self, directory: DirectoryId, error: &DirectoryFailed) {
+        if !self.directories.fail(directory, error) {
             return;
         }
         tracing::error!(%directory, %error, "a log directory failed and is offline until the broker is restarted");

@@ -95,10 +95,9 @@ pub async fn read(
         let index = at as usize;
         let (Some(planned), true) = (planned.get(index), index < reads.len()) else { continue };
         let topic = match &planned.topic {
-            TopicRef::Name(name) => core
-                .partitions
-                .topic_by_name(name)
-                .ok_or(ErrorCode::UnknownTopicOrPartition),
+            TopicRef::Name(name) => {
+                core.partitions.topic_by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)
+            }
             TopicRef::Id(id) => core.partitions.topic_by_id(*id).ok_or(ErrorCode::UnknownTopicId),
         };
         let topic = match topic {
@@ -355,7 +354,8 @@ fn read_once(
     let slice = log.read(asked.fetch_offset, max, end, true)?;
     if rules.read_committed {
         read.last_stable_offset = log.last_stable_offset().0;
-        let aborted = if slice.len > 0 { aborted(log, asked.fetch_offset, end)? } else { Vec::new() };
+        let aborted =
+            if slice.len > 0 { aborted(log, asked.fetch_offset, end)? } else { Vec::new() };
         read.aborted = Some(aborted);
     }
     read.slice = (slice.len > 0).then_some(slice);

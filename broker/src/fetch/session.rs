@@ -192,11 +192,8 @@ impl Sessions {
             last_used: now,
         };
         for (planned, answer) in planned.iter().zip(answered) {
-            let mut cached = Cached {
-                partition: planned.partition,
-                high_watermark: -1,
-                log_start_offset: -1,
-            };
+            let mut cached =
+                Cached { partition: planned.partition, high_watermark: -1, log_start_offset: -1 };
             must_answer(&mut cached, answer);
             let key = (TopicKey::owned(&planned.topic), planned.partition.partition);
             session.partitions.insert(key, cached);

@@ -24,10 +24,7 @@ pub struct Address {
 pub fn of_broker(core: &Core, broker: &BrokerRegistration, peer: &Peer) -> Option<Address> {
     let is_self = broker.id == core.shared.node_id();
     if is_self && !core.config().has_advertised_listeners {
-        return Some(Address {
-            host: peer.local.ip().to_string().into(),
-            port: peer.local.port(),
-        });
+        return Some(Address { host: peer.local.ip().to_string().into(), port: peer.local.port() });
     }
     let endpoint = broker.endpoint(&peer.listener)?;
     Some(Address { host: endpoint.host.as_str().into(), port: endpoint.port })

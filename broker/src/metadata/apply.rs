@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use crate::config::topic::TopicConfig;
 use crate::core::Core;
 use crate::core::mailbox::Mailbox;
+use crate::core::placement::CoreId;
 use crate::directories::OpenLog;
 use crate::partitions::{Partition, Place, Topic};
 use crate::replica::Replica;
@@ -110,6 +111,21 @@ async fn apply(core: &Rc<Core>, image: Arc<MetadataImage>, delta: &MetadataDelta
             tracing::error!(%error, "opening a partition failed");
         }
     }
+    if delta.from_start && core.id == CoreId(0) {
+        let directories = Arc::clone(&core.shared.directories);
+        let node = core.shared.node_id();
+        core.shared.pool.spawn(move || {
+            directories.tidy(|found| {
+                let topic = image.topics().by_name(&found.partition.topic);
+                topic.is_some_and(|topic| {
+                    found.topic_id.is_none_or(|id| id == topic.id())
+                        && topic
+                            .partition(found.partition.partition)
+                            .is_some_and(|partition| partition.replicas.contains(&node))
+                })
+            });
+        });
+    }
 }
 
 fn effective(core: &Core, image: &MetadataImage, topic: &str) -> Rc<TopicConfig> {
@@ -173,14 +189,8 @@ fn update(core: &Rc<Core>, online: &Rc<Partition>, image: &PartitionImage) {
     }
 }
 
-async fn open(
-    core: &Rc<Core>,
-    topic: &Rc<Topic>,
-    index: PartitionIndex,
-    image: &PartitionImage,
-) {
-    let assigned =
-        image.directory(core.shared.node_id()).filter(|id| *id != DIRECTORY_UNASSIGNED);
+async fn open(core: &Rc<Core>, topic: &Rc<Topic>, index: PartitionIndex, image: &PartitionImage) {
+    let assigned = image.directory(core.shared.node_id()).filter(|id| *id != DIRECTORY_UNASSIGNED);
     let request = OpenLog {
         topic: Arc::clone(&topic.name),
         topic_id: topic.id,
@@ -190,7 +200,7 @@ async fn open(
         now: core.wall_clock(),
     };
     let directories = Arc::clone(&core.shared.directories);
-    let opened = core.shared.pool.call(move || directories.open(&request)).await;
+    let opened = core.shared.pool.call(move || directories.open_partition(&request)).await;
     match opened {
         Ok(Ok((directory, log))) => {
             let replica = Replica::lead(log, image.leader_epoch);
@@ -205,8 +215,8 @@ async fn open(
         Ok(Err(error)) => {
             topic.set_place(index, Place::Offline);
             tracing::error!(topic = %topic.name, partition = %index, %error, "a partition cannot be opened");
-            if let Some(directory) = error.failed_directory() {
-                core.shared.directory_failed(directory, &error);
+            if let Some((directory, failure)) = error.failed_directory() {
+                core.shared.directory_failed(directory, failure);
             }
         }
         Err(stopped) => {

@@ -1,7 +1,7 @@
 //! What the cluster's metadata means for this broker: applying it to the cores, registering, naming addresses.
 
-pub mod apply;
 pub mod addresses;
+pub mod apply;
 pub mod register;
 
 use std::rc::Rc;

@@ -17,8 +17,6 @@ use protocol_compat::ids::{DirectoryId, PartitionIndex, TopicId, Uuid};
 use super::text;
 use crate::core::Core;
 
-/// `broker.heartbeat.interval.ms`.
-const HEARTBEAT: Duration = Duration::from_millis(2_000);
 /// Between two tries of something that the controller refused.
 const RETRY: Duration = Duration::from_millis(20);
 /// How long the controller may take to let the broker go.
@@ -70,14 +68,14 @@ fn registration(core: &Core) -> BrokerRegistrationRequest {
             .with_port(port)
             .with_security_protocol(listener.security_protocol.id())
     });
-    let features = protocol_compat::features::SUPPORTED.iter().map(|feature| {
+    let features = controller::SUPPORTED_FEATURES.iter().map(|&(name, min, max)| {
         Feature::default()
-            .with_name(text(feature.name))
-            .with_min_supported_version(feature.min)
-            .with_max_supported_version(feature.max)
+            .with_name(text(name))
+            .with_min_supported_version(min)
+            .with_max_supported_version(max)
     });
     let mut log_dirs: Vec<Uuid> =
-        core.shared.directories.all().map(|directory| directory.id.0).collect();
+        core.shared.directories.all().map(|directory| directory.id().0).collect();
     log_dirs.sort_unstable();
     BrokerRegistrationRequest::default()
         .with_broker_id(BrokerId(core.shared.node_id().0))
@@ -87,7 +85,7 @@ fn registration(core: &Core) -> BrokerRegistrationRequest {
         .with_features(features.collect())
         .with_rack(config.rack.as_deref().map(text))
         .with_log_dirs(log_dirs)
-        .with_previous_broker_epoch(-1)
+        .with_previous_broker_epoch(core.shared.directories.previous_broker_epoch().unwrap_or(-1))
 }
 
 async fn heartbeat(core: &Core, offset: i64, want_shut_down: bool) -> BrokerHeartbeatResponse {
@@ -98,14 +96,14 @@ async fn heartbeat(core: &Core, offset: i64, want_shut_down: bool) -> BrokerHear
         .with_current_metadata_offset(offset)
         .with_want_fence(false)
         .with_want_shut_down(want_shut_down)
-        .with_offline_log_dirs(offline.map(|directory| directory.id.0).collect());
+        .with_offline_log_dirs(offline.map(|directory| directory.id().0).collect());
     core.shared.controller.broker_heartbeat(request).await
 }
 
 /// Sends heartbeats until the broker stops.
 pub async fn keep_alive(core: Rc<Core>) {
     loop {
-        tokio::time::sleep(HEARTBEAT).await;
+        tokio::time::sleep(core.config().broker_heartbeat_interval).await;
         if core.shared.is_stopping() {
             return;
         }
@@ -143,7 +141,10 @@ pub fn assign(core: &Rc<Core>, topic: TopicId, index: PartitionIndex, directory:
             .with_directories(vec![directory]);
         let answer = core.shared.controller.assign_replicas_to_dirs(request).await;
         if answer.error_code != 0 {
-            tracing::warn!(code = answer.error_code, "the controller refused the assignment of a directory");
+            tracing::warn!(
+                code = answer.error_code,
+                "the controller refused the assignment of a directory"
+            );
         }
     });
 }

@@ -403,10 +403,7 @@ mod tests {
             input(&[255, 255, 255, 255]).next_frame(10),
             Err(CloseReason::FrameLength(-1))
         ));
-        assert!(matches!(
-            input(&[0, 0, 0, 11]).next_frame(10),
-            Err(CloseReason::FrameLength(11))
-        ));
+        assert!(matches!(input(&[0, 0, 0, 11]).next_frame(10), Err(CloseReason::FrameLength(11))));
     }
 
     #[test]

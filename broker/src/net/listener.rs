@@ -102,11 +102,8 @@ fn hand_over(
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     SockRef::from(&stream).set_keepalive(true)?;
-    let peer = Peer {
-        address,
-        local: unmapped(stream.local_addr()?),
-        listener: Arc::clone(listener),
-    };
+    let peer =
+        Peer { address, local: unmapped(stream.local_addr()?), listener: Arc::clone(listener) };
     let target = core.shared.placement.of_connection(number);
     if target == core.id {
         Connection::start(core, stream, peer);

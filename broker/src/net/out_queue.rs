@@ -144,17 +144,13 @@ impl OutQueue {
             count += 1;
         }
         let flags = SendFlags::NOSIGNAL | more;
-        let sent = match sendmsg(
-            socket,
-            &slices[..count],
-            &mut SendAncillaryBuffer::default(),
-            flags,
-        ) {
-            Ok(sent) => sent,
-            Err(rustix::io::Errno::INTR) => return Ok(Sent::All),
-            Err(rustix::io::Errno::AGAIN) => return Ok(Sent::Full),
-            Err(errno) => return Err(errno.into()),
-        };
+        let sent =
+            match sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags) {
+                Ok(sent) => sent,
+                Err(rustix::io::Errno::INTR) => return Ok(Sent::All),
+                Err(rustix::io::Errno::AGAIN) => return Ok(Sent::Full),
+                Err(errno) => return Err(errno.into()),
+            };
         self.consume_bytes(sent);
         Ok(if sent < total { Sent::Full } else { Sent::All })
     }

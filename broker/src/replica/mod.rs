@@ -126,7 +126,8 @@ impl<T> Replica<T> {
         acks: Acks,
         now: Timestamp,
     ) -> Result<(Appended, Option<WaitFor>), AppendError> {
-        let outcome = self.log.stage(batch, LeaderAppend { leader_epoch: self.leader_epoch, now })?;
+        let outcome =
+            self.log.stage(batch, LeaderAppend { leader_epoch: self.leader_epoch, now })?;
         if self.log.config().durability == Durability::Fsync {
             self.log.request_sync();
         }

@@ -102,10 +102,9 @@ impl PollRef {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Local(a), Self::Local(b)) => Rc::ptr_eq(a, b),
-            (
-                Self::Remote { core: a, number: m, .. },
-                Self::Remote { core: b, number: n, .. },
-            ) => a == b && m == n,
+            (Self::Remote { core: a, number: m, .. }, Self::Remote { core: b, number: n, .. }) => {
+                a == b && m == n
+            }
             (Self::Local(_), Self::Remote { .. }) | (Self::Remote { .. }, Self::Local(_)) => false,
         }
     }
