@@ -167,6 +167,16 @@ pub struct Header {
     pub max_timestamp: i64,
     /// Number of records.
     pub records_count: i32,
+    /// Offset of the last record from the base.
+    pub last_offset_delta: i32,
+}
+
+impl Header {
+    /// The offset after the last.
+    #[must_use]
+    pub fn next_offset(&self) -> i64 {
+        self.base_offset + i64::from(self.last_offset_delta) + 1
+    }
 }
 
 /// The uncompressed, non-control records of what a Fetch answered, and the headers of all whole batches.
@@ -196,6 +206,7 @@ pub fn read(bytes: &[u8]) -> (Vec<Header>, Vec<Record>) {
             attributes: i16::from_be_bytes([batch[21], batch[22]]),
             max_timestamp: i64_at(batch, 35),
             records_count: i32_at(batch, 57),
+            last_offset_delta: i32_at(batch, 23),
         };
         if header.attributes & 0x27 == 0 {
             let log_append = header.attributes & 8 != 0;

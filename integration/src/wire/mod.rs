@@ -2,6 +2,7 @@
 
 pub mod batch;
 mod client;
+pub mod requests;
 mod topics;
 
 pub use client::{Client, frame};

@@ -1,6 +1,7 @@
 //! Topics for tests.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::{CreateTopicsRequest, TopicName};
@@ -35,8 +36,11 @@ pub fn create_topic_with(
     configs: &[(&str, &str)],
 ) -> String {
     let name = unique(prefix);
+    // Tests write records of 1970: they are to stay.
+    let kept = ("retention.ms", "-1");
     let configs = configs
         .iter()
+        .chain(std::iter::once(&kept))
         .map(|(name, value)| {
             CreatableTopicConfig::default()
                 .with_name(StrBytes::from_string((*name).to_owned()))
@@ -51,18 +55,11 @@ pub fn create_topic_with(
     let answer = client
         .call(5, &CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000));
     assert_eq!(answer.topics[0].error_code, 0, "{answer:?}");
-    let led = wait_for(std::time::Duration::from_secs(30), || {
-        let wanted = kafka_protocol::messages::metadata_request::MetadataRequestTopic::default()
-            .with_name(Some(TopicName(StrBytes::from_string(name.clone()))));
-        let request = kafka_protocol::messages::MetadataRequest::default()
-            .with_topics(Some(vec![wanted]))
-            .with_allow_auto_topic_creation(false);
-        let answer = client.call(9, &request);
-        let topic = answer.topics.first()?;
-        (topic.error_code == 0
-            && topic.partitions.len() == usize::try_from(partitions).ok()?
-            && topic.partitions.iter().all(|p| p.error_code == 0 && p.leader_id.0 >= 0))
-        .then_some(())
+    // Metadata may name a leader a moment before that leader serves.
+    let led = wait_for(Duration::from_secs(30), || {
+        (0..partitions)
+            .all(|partition| client.list_offset(7, &name, partition, -1).error_code == 0)
+            .then_some(())
     });
     led.expect("the partitions of a new topic have leaders");
     name
