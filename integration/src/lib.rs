@@ -4,4 +4,6 @@
 //! Kafka 4.4.0, started by `integration/kafka/kafka.sh`; without, against the `kelda` binary of this tree.
 
 pub mod harness;
+pub mod history;
+pub mod killloop;
 pub mod wire;

@@ -1,5 +1,8 @@
 //! ListOffsets and DeleteRecords: O49, O50, O51, O54.
 
+use std::time::Duration;
+
+use integration::harness::wait_for;
 use integration::wire::batch::{Batch, Record};
 use integration::wire::requests::topic_name;
 use integration::wire::{Client, create_topic};
@@ -98,17 +101,16 @@ fn o51_all_up_to_the_latest_offset_is_readable() {
         }
     });
     let mut latest = 0;
-    while latest < 300 {
+    let end = wait_for(Duration::from_secs(60), || {
         let now = client.list_offset(7, &topic, 0, -1).offset;
         assert!(now >= latest, "never goes back");
         latest = now;
         let answer = client.fetch(&topic, 0, latest);
         assert_eq!(answer.error_code, 0, "offset {latest}");
         assert!(answer.high_watermark >= latest);
-        if writing.is_finished() && client.list_offset(7, &topic, 0, -1).offset < 300 {
-            panic!("records are missing");
-        }
-    }
+        (latest == 300).then_some(())
+    });
+    assert!(end.is_some(), "{latest} of 300 records are there");
     writing.join().expect("all written");
     assert_eq!(client.read_all(&topic, 0, 0).1.len(), 300);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
+use integration::harness::wait_for;
 use integration::wire::batch::Batch;
 use integration::wire::create_topic;
 use integration::wire::requests::{fetch_request, produce_request, topic_name};
@@ -20,7 +21,7 @@ fn api_versions() -> ApiVersionsRequest {
 }
 
 /// Key to (min, max) as the broker advertises them.
-fn advertised() -> BTreeMap<i16, (i16, i16)> {
+pub(crate) fn advertised() -> BTreeMap<i16, (i16, i16)> {
     let answer = connect().call(3, &api_versions());
     answer.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version))).collect()
 }
@@ -192,6 +193,10 @@ fn o05_acks_0_is_never_answered() {
         // The next bytes are those of the next request, or receive() fails.
         assert_eq!(client.call(3, &api_versions()).error_code, 0);
     }
+    let all = wait_for(Duration::from_secs(30), || {
+        (client.list_offset(7, &topic, 0, -1).offset == 4).then_some(())
+    });
+    assert!(all.is_some());
     assert_eq!(client.read_all(&topic, 0, 0).1.len(), 4);
 }
 

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::recompress::with_times;
 use super::record::{RawRecord, corrupt};
 use crate::batch::{
-    BATCH_OVERHEAD_BYTES, BatchError, BatchHeader, CRC_START, LENGTH_PREFIX_BYTES, MAGIC_OFFSET,
-    MAGIC_V2, RecordError, TimestampType,
+    Attributes, BATCH_OVERHEAD_BYTES, BatchError, BatchHeader, CRC_START, LENGTH_PREFIX_BYTES,
+    MAGIC_OFFSET, MAGIC_V2, RecordError, TimestampType,
 };
 use crate::compression::{Codec, Compression, decompress};
 use crate::error_code::ErrorCode;
@@ -104,11 +104,7 @@ pub fn check(records: Bytes, rules: &ProduceRules) -> Result<CheckedBatch, Batch
             && header.attributes.timestamp_type() == TimestampType::CreateTime
         {
             // The producer's own account of it is not taken: searches by time rely on it.
-            let stamped = with_times(&header, &bytes, max_timestamp, header.attributes);
-            let mut rewritten = Vec::with_capacity(bytes.len());
-            rewritten.extend_from_slice(&stamped);
-            rewritten.extend_from_slice(&bytes[BATCH_OVERHEAD_BYTES..]);
-            bytes = rewritten.into();
+            bytes = restamped(&header, &bytes, max_timestamp, header.attributes);
             header = BatchHeader::parse(&bytes)?;
         }
     } else if must_look_inside(&header, rules) {
@@ -116,8 +112,29 @@ pub fn check(records: Bytes, rules: &ProduceRules) -> Result<CheckedBatch, Batch
         let body = decompress(codec, &body, rules.max_decompressed_bytes)?;
         check_records(&header, &body, rules)?;
     }
+    if rules.timestamp_type == TimestampType::CreateTime
+        && header.attributes.timestamp_type() == TimestampType::LogAppendTime
+    {
+        // Only a broker may say that it stamped the records: Kafka clears the bit.
+        let attributes = header.attributes.with_timestamp_type(TimestampType::CreateTime);
+        bytes = restamped(&header, &bytes, header.max_timestamp, attributes);
+        header = BatchHeader::parse(&bytes)?;
+    }
     let recompress = rules.target_compression.filter(|target| target.codec != codec);
     Ok(CheckedBatch { bytes, header, recompress })
+}
+
+/// The batch with another largest timestamp and other attributes, checksum and all.
+fn restamped(
+    header: &BatchHeader,
+    batch: &Bytes,
+    max_timestamp: Timestamp,
+    attributes: Attributes,
+) -> Bytes {
+    let mut rewritten = Vec::with_capacity(batch.len());
+    rewritten.extend_from_slice(&with_times(header, batch, max_timestamp, attributes));
+    rewritten.extend_from_slice(&batch[BATCH_OVERHEAD_BYTES..]);
+    rewritten.into()
 }
 
 /// The size of the only batch; anything else has Kafka's words.
