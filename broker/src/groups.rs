@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use protocol_compat::ErrorCode;
@@ -14,7 +15,7 @@ use storage::log::ReadError;
 use tokio::sync::oneshot;
 
 use crate::config::BrokerConfig;
-use crate::coordinator::group::{GroupRequest, GroupResponse};
+use crate::coordinator::group::{GroupRequest, GroupRequestBody, GroupResponse, RequestContext};
 use crate::coordinator::shard::Shard;
 use crate::coordinator::{Action, Event, GroupShard, Now, Runtime, RuntimeConfig, Token};
 use crate::core::Core;
@@ -129,9 +130,20 @@ impl Coordinators {
         }
     }
 
-    /// A topic is gone: its committed offsets go as well.
-    pub fn topic_deleted(&self, core: &Rc<Core>, name: &str, id: protocol_compat::ids::TopicId) {
-        let _ = (core, name, id);
+    /// A topic is gone: its committed offsets go as well, in every shard of this core.
+    pub fn topic_deleted(&self, core: &Rc<Core>, name: &Arc<str>) {
+        let Some(topic) = core.partitions.topic_by_name(OFFSETS_TOPIC) else { return };
+        for partition in topic.online() {
+            let body = GroupRequestBody::TopicDeleted { name: Arc::clone(name) };
+            let nobody =
+                RequestContext { api_version: 0, client_id: "".into(), client_host: "".into() };
+            let request = GroupRequest { context: nobody, body };
+            let core = Rc::clone(core);
+            let index = partition.index;
+            tokio::task::spawn_local(async move {
+                Self::request(core, index, request).await;
+            });
+        }
     }
 
     /// A partition is led here now: loads its groups.

@@ -49,6 +49,15 @@ pub const TABLE: &[ApiRow] = &[
     // Version 11 adds a special timestamp and no field.
     ApiRow { crate_max: 10, ..row(2, "ListOffsets", 1, 11, 6) },
     row(3, "Metadata", 0, 13, 9),
+    row(8, "OffsetCommit", 2, 9, 8),
+    row(9, "OffsetFetch", 1, 9, 6),
+    row(10, "FindCoordinator", 0, 6, 3),
+    row(11, "JoinGroup", 0, 9, 6),
+    row(12, "Heartbeat", 0, 4, 4),
+    row(13, "LeaveGroup", 0, 5, 4),
+    row(14, "SyncGroup", 0, 5, 4),
+    row(15, "DescribeGroups", 0, 6, 5),
+    row(16, "ListGroups", 0, 5, 3),
     // Version 5 adds fields to requests that are of no use here, and none to answers.
     ApiRow { crate_max: 4, ..row(API_VERSIONS, "ApiVersions", 0, 5, 3) },
     row(19, "CreateTopics", 2, 7, 5),
@@ -60,6 +69,7 @@ pub const TABLE: &[ApiRow] = &[
     row(33, "AlterConfigs", 0, 2, 2),
     row(35, "DescribeLogDirs", 1, 4, 2),
     row(37, "CreatePartitions", 0, 3, 2),
+    row(42, "DeleteGroups", 0, 2, 2),
     row(44, "IncrementalAlterConfigs", 0, 1, 1),
     row(60, "DescribeCluster", 0, 2, 0),
     row(75, "DescribeTopicPartitions", 0, 0, 0),

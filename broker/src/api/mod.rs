@@ -8,7 +8,7 @@ pub mod describe_topic_partitions;
 pub mod each_partition;
 pub mod fetch;
 pub mod find_coordinator;
-
+pub mod groups;
 pub mod init_producer_id;
 pub mod list_offsets;
 pub mod metadata;

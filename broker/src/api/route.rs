@@ -10,7 +10,7 @@ use protocol_compat::{ErrorCode, api_table, codec, frame};
 
 use super::{
     Context, RequestHeader, configs, delete_records, describe_cluster, describe_log_dirs,
-    describe_topic_partitions, find_coordinator, init_producer_id, list_offsets, metadata,
+    describe_topic_partitions, find_coordinator, groups, init_producer_id, list_offsets, metadata,
     offset_for_leader_epoch, topics,
 };
 use crate::core::Core;
@@ -102,7 +102,15 @@ pub async fn answer(
         API_VERSIONS => api_versions(&exchange, body),
         2 => api!(r, list_offsets::handle(core, &context, r).await),
         3 => api!(r, metadata::handle(core, &context, r).await),
+        8 => api!(r, groups::offset_commit(core, &context, r).await),
+        9 => api!(r, groups::offset_fetch(core, &context, r).await),
         10 => api!(r, find_coordinator::handle(core, &context, r).await),
+        11 => api!(r, groups::join_group(core, &context, r).await),
+        12 => api!(r, groups::heartbeat(core, &context, r).await),
+        13 => api!(r, groups::leave_group(core, &context, r).await),
+        14 => api!(r, groups::sync_group(core, &context, r).await),
+        15 => api!(r, groups::describe_groups(core, &context, r).await),
+        16 => api!(r, groups::list_groups(core, &context, r).await),
         19 => api!(r, topics::create(core, r).await),
         20 => api!(r, topics::delete(core, version, r).await),
         21 => api!(r, delete_records::handle(core, &context, r).await),
@@ -112,6 +120,7 @@ pub async fn answer(
         33 => api!(r, configs::alter(core, r).await),
         35 => api!(r, describe_log_dirs::handle(core, r).await),
         37 => api!(r, topics::create_partitions(core, r).await),
+        42 => api!(r, groups::delete_groups(core, &context, r).await),
         44 => api!(r, configs::incremental_alter(core, r).await),
         60 => api!(r, describe_cluster::handle(core, &context, &r)),
         75 => api!(r, describe_topic_partitions::handle(core, &context, &r)),

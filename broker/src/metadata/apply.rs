@@ -227,7 +227,7 @@ async fn open(core: &Rc<Core>, topic: &Rc<Topic>, index: PartitionIndex, image: 
 }
 
 async fn delete_topic(core: &Rc<Core>, id: TopicId, image: &TopicImage) {
-    core.coordinators.topic_deleted(core, image.name(), id);
+    core.coordinators.topic_deleted(core, image.name());
     let Some(topic) = core.partitions.remove_topic(id) else { return };
     for partition in topic.online() {
         let (directory, index) = (partition.directory, partition.index);

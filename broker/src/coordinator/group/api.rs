@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use kafka_protocol::messages::{
     HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
-    LeaveGroupResponse, OffsetDeleteRequest, OffsetDeleteResponse, SyncGroupRequest,
-    SyncGroupResponse,
+    LeaveGroupResponse, SyncGroupRequest, SyncGroupResponse,
 };
+use kafka_protocol::protocol::StrBytes;
 use protocol_compat::ErrorCode;
 use protocol_compat::ids::{LeaderEpoch, Offset, PartitionIndex, TopicId};
 
@@ -44,10 +44,10 @@ pub enum GroupRequestBody {
     LeaveGroup(LeaveGroupRequest),
     OffsetCommit(OffsetCommit),
     OffsetFetch(OffsetFetch),
-    OffsetDelete(OffsetDeleteRequest),
     DescribeGroups(Vec<Arc<str>>),
     ListGroups(ListGroups),
     DeleteGroups(Vec<Arc<str>>),
+    TopicDeleted { name: Arc<str> },
 }
 
 /// The answers, one kind for each request.
@@ -60,10 +60,10 @@ pub enum GroupResponse {
     LeaveGroup(LeaveGroupResponse),
     OffsetCommit(Vec<CommittedTopic>),
     OffsetFetch(FetchedOffsets),
-    OffsetDelete(OffsetDeleteResponse),
     DescribeGroups(Vec<DescribedGroup>),
     ListGroups(Result<Vec<ListedGroup>, ErrorCode>),
     DeleteGroups(Vec<DeletedGroup>),
+    TopicDeleted,
 }
 
 /// An OffsetCommit whose topics exist and may be read by the client.
@@ -241,4 +241,123 @@ pub struct DeletedGroup {
     pub group_id: Arc<str>,
     /// `NONE`, `NON_EMPTY_GROUP`, `GROUP_ID_NOT_FOUND`, ...
     pub error: ErrorCode,
+}
+
+/// The answer to a request that did not reach its group.
+#[must_use]
+pub fn refuse(request: GroupRequest, code: ErrorCode) -> GroupResponse {
+    let number = code as i16;
+    match request.body {
+        GroupRequestBody::JoinGroup(request) => {
+            let response = JoinGroupResponse::default()
+                .with_error_code(number)
+                .with_generation_id(-1)
+                .with_protocol_name(Some(StrBytes::from_static_str("")))
+                .with_member_id(request.member_id);
+            GroupResponse::JoinGroup(response)
+        }
+        GroupRequestBody::SyncGroup(_) => {
+            GroupResponse::SyncGroup(SyncGroupResponse::default().with_error_code(number))
+        }
+        GroupRequestBody::Heartbeat(_) => {
+            GroupResponse::Heartbeat(HeartbeatResponse::default().with_error_code(number))
+        }
+        GroupRequestBody::LeaveGroup(_) => {
+            GroupResponse::LeaveGroup(LeaveGroupResponse::default().with_error_code(number))
+        }
+        GroupRequestBody::OffsetCommit(request) => {
+            GroupResponse::OffsetCommit(committed(&request, |_| code))
+        }
+        GroupRequestBody::OffsetFetch(request) => GroupResponse::OffsetFetch(FetchedOffsets {
+            group_id: request.group_id,
+            error: code,
+            topics: Vec::new(),
+        }),
+        GroupRequestBody::DescribeGroups(ids) => GroupResponse::DescribeGroups(
+            ids.into_iter().map(|id| DescribedGroup::failed(id, code)).collect(),
+        ),
+        GroupRequestBody::ListGroups(_) => GroupResponse::ListGroups(Err(code)),
+        GroupRequestBody::DeleteGroups(ids) => GroupResponse::DeleteGroups(
+            ids.into_iter().map(|group_id| DeletedGroup { group_id, error: code }).collect(),
+        ),
+        GroupRequestBody::TopicDeleted { .. } => GroupResponse::TopicDeleted,
+    }
+}
+
+/// An answer that waited for its records, which failed.
+#[must_use]
+pub fn fail(response: GroupResponse, code: ErrorCode) -> GroupResponse {
+    let number = code as i16;
+    match response {
+        GroupResponse::JoinGroup(response) => GroupResponse::JoinGroup(
+            JoinGroupResponse::default()
+                .with_error_code(number)
+                .with_generation_id(-1)
+                .with_protocol_name(Some(StrBytes::from_static_str("")))
+                .with_member_id(response.member_id),
+        ),
+        GroupResponse::SyncGroup(_) => {
+            GroupResponse::SyncGroup(SyncGroupResponse::default().with_error_code(number))
+        }
+        GroupResponse::Heartbeat(_) => {
+            GroupResponse::Heartbeat(HeartbeatResponse::default().with_error_code(number))
+        }
+        GroupResponse::LeaveGroup(_) => {
+            GroupResponse::LeaveGroup(LeaveGroupResponse::default().with_error_code(number))
+        }
+        GroupResponse::OffsetCommit(topics) => {
+            let failed = topics.into_iter().map(|mut topic| {
+                for (_, error) in &mut topic.partitions {
+                    *error = code;
+                }
+                topic
+            });
+            GroupResponse::OffsetCommit(failed.collect())
+        }
+        GroupResponse::OffsetFetch(fetched) => GroupResponse::OffsetFetch(FetchedOffsets {
+            group_id: fetched.group_id,
+            error: code,
+            topics: Vec::new(),
+        }),
+        GroupResponse::DescribeGroups(list) => GroupResponse::DescribeGroups(
+            list.into_iter().map(|group| DescribedGroup::failed(group.group_id, code)).collect(),
+        ),
+        GroupResponse::ListGroups(_) => GroupResponse::ListGroups(Err(code)),
+        GroupResponse::DeleteGroups(list) => GroupResponse::DeleteGroups(
+            list.into_iter()
+                .map(|group| DeletedGroup { group_id: group.group_id, error: code })
+                .collect(),
+        ),
+        GroupResponse::TopicDeleted => GroupResponse::TopicDeleted,
+    }
+}
+
+/// The answer to a commit, with a code for each partition.
+#[must_use]
+pub fn committed(
+    request: &OffsetCommit,
+    code: impl Fn(&CommitPartition) -> ErrorCode,
+) -> Vec<CommittedTopic> {
+    let topics = request.topics.iter().map(|topic| CommittedTopic {
+        name: Arc::clone(&topic.name),
+        topic_id: topic.topic_id,
+        partitions: topic.partitions.iter().map(|part| (part.partition, code(part))).collect(),
+    });
+    topics.collect()
+}
+
+impl DescribedGroup {
+    /// A group that cannot be described.
+    #[must_use]
+    pub fn failed(group_id: Arc<str>, error: ErrorCode) -> Self {
+        Self {
+            group_id,
+            error,
+            error_message: None,
+            state: "",
+            protocol_type: "".into(),
+            protocol: "".into(),
+            members: Vec::new(),
+        }
+    }
 }
