@@ -45,8 +45,34 @@ pub fn decode_request<T: Decodable>(
 ) -> Result<T, CodecError> {
     let row = served(api_key, version)?;
     guard::check(api_key, version, &body)?;
+    if api_key == API_VERSIONS && version > row.crate_max {
+        body = without_expected_node(&body);
+    }
     T::decode(&mut body, version.min(row.crate_max))
         .map_err(|error| CodecError::Message(error.to_string()))
+}
+
+/// ApiVersions v5 without what it adds (KIP-1242): the cluster and node that the client means to reach, between the last
+/// field of v4 and the tags. The body has passed the guard.
+fn without_expected_node(body: &Bytes) -> Bytes {
+    let mut end = 0;
+    for _ in 0..2 {
+        // A compact string: its length plus one as a varint, and its bytes.
+        let (mut size, mut shift) = (0_usize, 0);
+        while let Some(&byte) = body.get(end) {
+            end += 1;
+            size |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 || shift > 28 {
+                break;
+            }
+        }
+        end = end.saturating_add(size.saturating_sub(1)).min(body.len());
+    }
+    let mut cut = BytesMut::with_capacity(end + 1);
+    cut.extend_from_slice(&body[..end]);
+    cut.put_u8(0);
+    cut.freeze()
 }
 
 /// Appends the frame of an answer to `out`: length, header, body. On errors `out` is as it was.

@@ -62,6 +62,19 @@ fn o02_every_version_of_api_versions_is_answered_to_the_last_byte() {
 }
 
 #[test]
+fn api_versions_5_names_the_node_that_is_meant() {
+    // Client software, then cluster id and node id (KIP-1242), which the protocol crate does not know yet.
+    for node in [&b"\0\xff\xff\xff\xff\0"[..], b"\0\0\0\0\x01\0"] {
+        let mut client = connect();
+        let body = [&b"\x05test\x021"[..], node].concat();
+        let id = client.send_body(18, 5, 2, &body).expect("sends");
+        let answer = client.receive::<ApiVersionsRequest>(4, id).expect("as version 4");
+        assert_eq!(answer.error_code, 0, "{node:?}");
+        assert!(!answer.api_keys.is_empty());
+    }
+}
+
+#[test]
 fn api_versions_with_an_invalid_client_name_is_refused() {
     let mut client = connect();
     for name in ["", "a b", "-a", "a-"] {
