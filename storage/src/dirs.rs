@@ -157,8 +157,7 @@ impl LogDir {
         identity: &MetaProperties,
     ) -> Result<(), DirectoryFailed> {
         let write = || {
-            fs.create_dir_all(path)?;
-            small_files::sync_parent(fs, path)?;
+            small_files::create_dir(fs, path)?;
             let file = path.join(names::META_PROPERTIES);
             small_files::replace(fs, &file, identity.encode().into_bytes())
         };
@@ -218,6 +217,10 @@ impl LogDir {
                 fs.sync_dir(&path)
             };
             remove().map_err(|cause| failed("removal of", &mark_path, cause))?;
+        }
+        if !was_clean {
+            // A process that was killed may have made partitions whose names are not durable yet.
+            fs.sync_dir(&path).map_err(|cause| failed("sync of", &path, cause))?;
         }
         let checkpoints = Checkpoints::read(fs.clone(), path.clone())?;
         Ok(Self {
@@ -362,8 +365,7 @@ impl LogDir {
             if self.fs.exists(&path)? {
                 return Ok(());
             }
-            self.fs.create_dir_all(dir)?;
-            self.fs.sync_dir(&self.path)?;
+            small_files::create_dir(&*self.fs, dir)?;
             let text = partition_metadata::encode(topic_id);
             small_files::replace(&*self.fs, &path, text.into_bytes())
         };

@@ -65,3 +65,22 @@ pub(crate) fn remove_if_present(fs: &dyn FileSystem, path: &Path) -> io::Result<
         _ => Ok(()),
     }
 }
+
+/// Makes a directory and its missing parents. Durable on return.
+pub(crate) fn create_dir(fs: &dyn FileSystem, dir: &Path) -> io::Result<()> {
+    let mut missing = Vec::new();
+    for ancestor in dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty()) {
+        if fs.exists(ancestor)? {
+            break;
+        }
+        missing.push(ancestor);
+    }
+    fs.create_dir_all(dir)?;
+    for made in missing.into_iter().rev() {
+        match made.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => fs.sync_dir(parent)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -61,7 +61,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<AbortedTxn>, FormatError> {
         if version != VERSION {
             return Err(FormatError::new(format!("entry of version {version}")));
         }
-        if entry.first_offset > entry.last_offset
+        if entry.first_offset >= entry.last_offset
             || entries.last().is_some_and(|last| last.last_offset >= entry.last_offset)
         {
             return Err(FormatError::new("offsets do not rise"));

@@ -112,6 +112,14 @@ impl Loader<'_> {
         let recovery_point = trusted_end.min(end);
         let unscanned_bytes = self.bytes_from(&segments, recovery_point)?;
         self.finish_indexes(&mut segments)?;
+        if !self.args.clean_shutdown {
+            // A process that was killed may have made files whose names are not durable yet: what is appended to them from
+            // now on must not be lost with the name. And what was removed above (a snapshot of records that a crash took)
+            // must not come back once other records have those offsets.
+            self.fs
+                .sync_dir(&self.dir)
+                .map_err(|cause| self.failed("sync of", &self.dir, cause))?;
+        }
         self.report.segments = u32::try_from(segments.len()).unwrap_or(u32::MAX);
         Ok(Loaded {
             segments,
@@ -131,14 +139,8 @@ impl Loader<'_> {
     }
 
     fn make_dir(&self) -> Result<(), LogError> {
-        let make = || {
-            if !self.fs.exists(&self.dir)? {
-                self.fs.create_dir_all(&self.dir)?;
-                small_files::sync_parent(&*self.fs, &self.dir)?;
-            }
-            Ok(())
-        };
-        make().map_err(|cause| self.failed("creation of", &self.dir, cause))
+        small_files::create_dir(&*self.fs, &self.dir)
+            .map_err(|cause| self.failed("creation of", &self.dir, cause))
     }
 
     /// Sorts the directory's files, and removes what a crash left half made.

@@ -10,7 +10,7 @@ use super::epochs::Epochs;
 use super::jobs;
 use super::load::Loader;
 use super::producers::Producers;
-use super::scan::{Scanner, Step};
+use super::scan::{Scanner, Step, find_batch};
 use super::segment::{Index, MemoryIndex, Segment};
 use crate::format::names::{self, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX};
 use crate::format::{marker, offset_index, producer_snapshot, txn_index};
@@ -18,6 +18,8 @@ use crate::small_files;
 
 /// Data before a snapshot that is looked through for older batches of its producers.
 const WARM_BYTES: u64 = 4 << 20;
+/// Index entries before the recovery point that are compared with the data.
+const ENTRIES_VERIFIED: usize = 64;
 /// Largest transaction marker that is read; real ones have 78 bytes.
 const MARKER_BYTES_MAX: usize = 4096;
 
@@ -109,6 +111,7 @@ impl Loader<'_> {
         index.points.retain(|entry| before(entry.last_relative));
         index.times.retain(|entry| before(entry.relative_offset));
         index.aborted.retain(|entry| entry.last_offset < point);
+        self.verify_ends(segment, &mut index)?;
         index.saved = index.counts();
         let start = index.points.last().map_or(0, |entry| entry.position);
         segment.max_timestamp = index
@@ -148,6 +151,57 @@ impl Loader<'_> {
         segment.since_index = position - u64::from(start);
         segment.first_timestamp = self.first_timestamp(segment)?;
         Ok(position)
+    }
+
+    /// Drops index entries that the data does not bear out. Entries before the recovery point are durable, but behind them
+    /// may stand others of which a power cut left a part, and that part may look like an entry before the recovery point.
+    /// Of such there are few, as they must rise: only the last ones are checked.
+    fn verify_ends(&self, segment: &Segment, index: &mut MemoryIndex) -> Result<(), LogError> {
+        let base = segment.base;
+        let end = u64::from(segment.written);
+        let offset_of = |relative: u32| Offset(base.0 + i64::from(relative));
+        let path = segment.files.path(LOG_SUFFIX);
+        let mut verify = || -> io::Result<()> {
+            let file = segment.files.open_log()?;
+            for at in index.points.len().saturating_sub(ENTRIES_VERIFIED)..index.points.len() {
+                let point = index.points[at];
+                let step = Scanner::headers(&*file, u64::from(point.position), end).step()?;
+                let right = matches!(step, Step::Batch(header)
+                    if header.last_offset() == offset_of(point.last_relative));
+                if !right {
+                    index.points.truncate(at);
+                    break;
+                }
+            }
+            let batch_ending_at = |index: &MemoryIndex, offset: Offset| {
+                let start = index
+                    .floor(segment.relative(offset))
+                    .map_or(0, |point| u64::from(point.position));
+                let found = find_batch(&*file, start, end, offset)?;
+                io::Result::Ok(found.filter(|(_, header)| header.last_offset() == offset))
+            };
+            for at in index.times.len().saturating_sub(ENTRIES_VERIFIED)..index.times.len() {
+                let entry = index.times[at];
+                let found = batch_ending_at(index, offset_of(entry.relative_offset))?;
+                if !found.is_some_and(|(_, header)| header.max_timestamp == entry.timestamp) {
+                    index.times.truncate(at);
+                    break;
+                }
+            }
+            for at in index.aborted.len().saturating_sub(ENTRIES_VERIFIED)..index.aborted.len() {
+                let entry = index.aborted[at];
+                let found = batch_ending_at(index, entry.last_offset)?;
+                let right = found.is_some_and(|(_, header)| {
+                    header.attributes.is_control() && header.producer_id == entry.producer_id
+                });
+                if !right {
+                    index.aborted.truncate(at);
+                    break;
+                }
+            }
+            Ok(())
+        };
+        verify().map_err(|cause| self.failed("reading of", &path, cause))
     }
 
     fn first_timestamp(&self, segment: &Segment) -> Result<Option<Timestamp>, LogError> {

@@ -1,5 +1,6 @@
 //! Tests of the whole log.
 
 mod basics;
+mod power_loss;
 mod recovery;
 mod testkit;
