@@ -13,7 +13,9 @@ use crate::disk::{Completion, Done, Engine, FileRef, Op, Ticket};
 
 /// Most helper threads of one engine. They only wait for the disk, so that syncs of several files
 /// share one journal commit; started when first needed.
-const WORKERS_MAX: usize = 4;
+const WORKERS_MAX: usize = 16;
+/// They run a system call each and need little.
+const STACK_BYTES: usize = 64 << 10;
 
 /// Writes run in place, as `pwritev` during [`Engine::flush`]: a page-cache copy. Syncs and reads that
 /// miss the page cache run on a few helper threads.
@@ -57,7 +59,8 @@ impl PlainEngine {
         drop(state);
         for _ in 0..missing.min(WORKERS_MAX - self.workers.len()) {
             let shared = Arc::clone(&self.shared);
-            match thread::Builder::new().name("disk".to_owned()).spawn(move || shared.work()) {
+            let thread = thread::Builder::new().name("disk".to_owned()).stack_size(STACK_BYTES);
+            match thread.spawn(move || shared.work()) {
                 Ok(worker) => self.workers.push(worker),
                 Err(error) => {
                     tracing::warn!(%error, "no thread for disk work");
