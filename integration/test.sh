@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ $# -eq 0 ]; then set -- --workspace; fi
-set -- --features integration/live "$@"
+set -- --features integration/live,integration/kafka "$@"
 cargo build --locked -p broker --bin kelda
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

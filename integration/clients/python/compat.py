@@ -1,6 +1,8 @@
 """Scenarios of confluent-kafka and kafka-python against a broker: compat.py CLIENT ADDRESS SCENARIO."""
 
+import queue
 import sys
+import threading
 import time
 import uuid
 
@@ -125,6 +127,49 @@ class Confluent:
             future.result(PATIENCE)
 
 
+class ThreadedMember:
+    """A kafka-python consumer in a thread of its own: it forgets a rebalance that a short poll interrupts."""
+
+    def __init__(self, make):
+        self.values, self.commands, self.owned = queue.Queue(), queue.Queue(), 0
+        self.thread = threading.Thread(target=self.run, args=(make,), daemon=True)
+        self.thread.start()
+
+    def run(self, make):
+        client = make()
+        while True:
+            for messages in client.poll(timeout_ms=1000).values():
+                for message in messages:
+                    self.values.put(message.value)
+            self.owned = len(client.assignment())
+            while not self.commands.empty():
+                name, done = self.commands.get()
+                getattr(client, name)()
+                done.set()
+                if name == "close":
+                    return
+
+    def ask(self, name):
+        done = threading.Event()
+        self.commands.put((name, done))
+        assert done.wait(PATIENCE), name
+
+    def poll(self):
+        try:
+            return [self.values.get(timeout=0.05)]
+        except queue.Empty:
+            return []
+
+    def assignment(self):
+        return self.owned
+
+    def commit(self):
+        self.ask("commit")
+
+    def close(self):
+        self.ask("close")
+
+
 class KafkaPython:
     def __init__(self, address):
         from kafka import KafkaAdminClient
@@ -192,25 +237,10 @@ class KafkaPython:
     def member(self, group, topic):
         from kafka import KafkaConsumer
 
-        client = KafkaConsumer(
+        return ThreadedMember(lambda: KafkaConsumer(
             topic, bootstrap_servers=self.address, group_id=group, auto_offset_reset="earliest",
             enable_auto_commit=False, session_timeout_ms=10_000,
-        )
-
-        class Member:
-            def poll(self):
-                return [m.value for messages in client.poll(timeout_ms=100).values() for m in messages]
-
-            def assignment(self):
-                return len(client.assignment())
-
-            def commit(self):
-                client.commit()
-
-            def close(self):
-                client.close()
-
-        return Member()
+        ))
 
     def groups(self):
         return {group[0] if isinstance(group, tuple) else group["group_id"] for group in self.admin.list_groups()}
