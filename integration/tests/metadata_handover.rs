@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use controller::bootstrap::{BootstrapConfig, METADATA_DIR, prepare};
@@ -175,13 +175,11 @@ impl Node {
 
     /// Waits until a snapshot of the running controller is there, besides that of the format.
     fn wait_for_a_snapshot(&self) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(30);
         let before = self.snapshots()?;
-        while self.snapshots()? == before {
-            ensure!(Instant::now() < deadline, "no snapshot was written");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
+        integration::harness::wait_for(Duration::from_secs(30), || {
+            self.snapshots().is_ok_and(|now| now != before).then_some(())
+        })
+        .context("no snapshot was written")
     }
 
     fn snapshots(&self) -> Result<usize> {
