@@ -89,6 +89,11 @@ pub fn run(config: BrokerConfig) -> Result<(), ServerError> {
         tokio::select! {
             _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
             _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+            () = server.shared.controller.stopped() => {
+                // Nothing that changes metadata can be answered any more; what was acknowledged is safe.
+                server.stop().await;
+                return Err(ServerError::Refused("the metadata quorum has stopped".to_owned()));
+            }
         }
         server.stop().await;
         tracing::info!("Kelda stopped");

@@ -114,6 +114,7 @@ pub struct PendingProduce {
     /// When the rest is answered with REQUEST_TIMED_OUT.
     pub deadline: Instant,
     remaining: Cell<u32>,
+    size_bytes: usize,
     response: RefCell<ProduceResponse>,
 }
 
@@ -141,6 +142,7 @@ impl PendingProduce {
     }
 
     fn answer(self: &Rc<Self>, core: &Rc<Core>) {
+        core.in_flight.remove(self.size_bytes);
         let mut response = self.response.borrow_mut();
         if self.acks == Acks::None {
             let failed = response.partitions.iter().find(|p| p.error_code != ErrorCode::None);
@@ -275,6 +277,7 @@ pub fn handle(
     body: Bytes,
 ) -> Result<(), CloseReason> {
     let version = header.api_version;
+    let size_bytes = body.len();
     let request = ProduceRequestView::parse(version, body)
         .map_err(|error| CloseReason::BadRequest(format!("Produce v{version}: {error}")))?;
     let acks = match request.acks {
@@ -293,6 +296,7 @@ pub fn handle(
             + Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0)),
         // One more, taken back at the end, so that the answer cannot leave before all parts are sent.
         remaining: Cell::new(u32::try_from(request.partitions.len()).unwrap_or(u32::MAX - 1) + 1),
+        size_bytes,
         response: RefCell::new(ProduceResponse {
             partitions: request.partitions.iter().map(|part| unanswered(part.index)).collect(),
             topics: Vec::new(),
@@ -300,6 +304,7 @@ pub fn handle(
             node_endpoints: Vec::new(),
         }),
     });
+    core.in_flight.add(size_bytes);
     if acks != Some(Acks::None) {
         connection.reserve_produce(Rc::clone(&pending));
     }

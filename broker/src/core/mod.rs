@@ -59,6 +59,8 @@ pub struct Core {
     pub producer_ids: RefCell<ProducerIdBlock>,
     /// Connections by their numbers.
     pub connections: RefCell<HashMap<u64, Rc<Connection>>>,
+    /// Bytes of Produce requests that are not answered.
+    pub in_flight: InFlight,
     /// Work for the end of the turn.
     pub turn: Turn,
     image: RefCell<Arc<MetadataImage>>,
@@ -97,6 +99,7 @@ impl Core {
             updates: Updates::default(),
             producer_ids: RefCell::default(),
             connections: RefCell::default(),
+            in_flight: InFlight::default(),
             turn: Turn::default(),
             image: RefCell::default(),
             engine: RefCell::new(engine),
@@ -111,6 +114,12 @@ impl Core {
     #[must_use]
     pub fn config(&self) -> &BrokerConfig {
         &self.shared.config
+    }
+
+    /// Bytes of unanswered Produce requests at which connections wait.
+    #[must_use]
+    pub fn in_flight_max(&self) -> usize {
+        self.config().queued_max_bytes / self.shared.placement.count()
     }
 
     /// The metadata that this core has applied.
@@ -235,6 +244,34 @@ impl Core {
             });
         })?;
         receiver.await.map_err(|_| Unreachable)
+    }
+}
+
+/// Bytes of the Produce requests of a core that are not answered: they are held in memory until their disk has them. At the
+/// bound (`queued.max.bytes`, shared by the cores) connections wait before they take another request.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    bytes: Cell<usize>,
+    fewer: Notify,
+}
+
+impl InFlight {
+    /// Counts a request.
+    pub fn add(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+
+    /// Counts the answer to it.
+    pub fn remove(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get().saturating_sub(bytes));
+        self.fewer.notify_waiters();
+    }
+
+    /// Waits until there are fewer than `limit`.
+    pub async fn below(&self, limit: usize) {
+        while self.bytes.get() >= limit {
+            self.fewer.notified().await;
+        }
     }
 }
 

@@ -141,6 +141,7 @@ impl Connection {
                 if self.is_crowded() {
                     self.wait_for_room().await;
                 }
+                core.in_flight.below(core.in_flight_max()).await;
                 if let Err(reason) = api::handle(core, self, frame).await {
                     return reason;
                 }
