@@ -3,6 +3,7 @@
 //! The letters and numbers in the names of tests are those of the project's list of behaviours.
 
 mod fetch;
+mod groups;
 mod hostile;
 mod metadata;
 mod offsets;

@@ -93,10 +93,8 @@ impl GroupShard {
         context: &RequestContext,
         request: &OffsetCommit,
     ) -> Result<(), ErrorCode> {
+        // The group without a name is one of those that only keep offsets: old simple consumers use it.
         let id = &request.group_id;
-        if id.is_empty() {
-            return Err(ErrorCode::InvalidGroupId);
-        }
         let groups_max = self.config.groups_max;
         let count = self.groups.len();
         let Some(group) = self.groups.get_mut(id) else {
