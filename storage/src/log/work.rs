@@ -73,7 +73,8 @@ impl Log {
     /// The file that holds the first data which is not durable, and up to where a sync of it reaches.
     fn oldest_unsynced(&mut self) -> Option<(Offset, FileRef)> {
         let at = self.segments.partition_point(|segment| segment.base <= self.flushed);
-        let segment = &self.segments[at.checked_sub(1)?];
+        // Segments may have been deleted before they were synced: then the first one that is left.
+        let segment = &self.segments[at.saturating_sub(1)];
         if segment.base == self.writing.0 {
             return Some((self.written, self.writing.1.clone()));
         }
