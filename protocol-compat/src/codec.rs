@@ -52,27 +52,56 @@ pub fn decode_request<T: Decodable>(
         .map_err(|error| CodecError::Message(error.to_string()))
 }
 
-/// ApiVersions v5 without what it adds (KIP-1242): the cluster and node that the client means to reach, between the last
-/// field of v4 and the tags. The body has passed the guard.
+/// ApiVersions v5 without what it adds, [`ExpectedNode`], which stands between the last field of v4 and the tags. The body
+/// has passed the guard.
 fn without_expected_node(body: &Bytes) -> Bytes {
-    let mut end = 0;
-    for _ in 0..2 {
-        // A compact string: its length plus one as a varint, and its bytes.
-        let (mut size, mut shift) = (0_usize, 0);
-        while let Some(&byte) = body.get(end) {
-            end += 1;
-            size |= usize::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte & 0x80 == 0 || shift > 28 {
-                break;
-            }
-        }
-        end = end.saturating_add(size.saturating_sub(1)).min(body.len());
-    }
+    let end = compact_text(body, 0).and_then(|(_, end)| compact_text(body, end));
+    let end = end.map_or(body.len(), |(_, end)| end);
     let mut cut = BytesMut::with_capacity(end + 1);
     cut.extend_from_slice(&body[..end]);
     cut.put_u8(0);
     cut.freeze()
+}
+
+/// The cluster and node that a client of ApiVersions v5 means to reach (KIP-1242).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExpectedNode {
+    /// The cluster's id; `None` is null.
+    pub cluster_id: Option<Bytes>,
+    /// The node's id, -1 for none.
+    pub node_id: i32,
+}
+
+impl ExpectedNode {
+    /// Reads it from the body of a request of ApiVersions v5; `None` when the body is none.
+    #[must_use]
+    pub fn read(body: &Bytes) -> Option<Self> {
+        let (_, name) = compact_text(body, 0)?;
+        let (_, version) = compact_text(body, name)?;
+        let (cluster, end) = compact_text(body, version)?;
+        let node_id = body.get(end..)?.first_chunk::<4>().copied().map(i32::from_be_bytes)?;
+        Some(Self { cluster_id: cluster.map(|range| body.slice(range)), node_id })
+    }
+}
+
+/// A compact string at `start`: where its bytes are (`None` is null), and where it ends.
+fn compact_text(body: &[u8], start: usize) -> Option<(Option<std::ops::Range<usize>>, usize)> {
+    let (mut at, mut size, mut shift) = (start, 0_usize, 0);
+    loop {
+        let byte = *body.get(at)?;
+        at += 1;
+        size |= usize::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            break;
+        }
+        if shift > 28 {
+            return None;
+        }
+    }
+    let Some(size) = size.checked_sub(1) else { return Some((None, at)) };
+    let end = at.checked_add(size).filter(|end| *end <= body.len())?;
+    Some((Some(at..end), end))
 }
 
 /// Appends the frame of an answer to `out`: length, header, body. On errors `out` is as it was.

@@ -6,7 +6,8 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages as m;
 use kafka_protocol::protocol::{Decodable, Encodable};
 use protocol_compat::api_table::{API_VERSIONS, ApiRow};
-use protocol_compat::{ErrorCode, api_table, codec, frame};
+use protocol_compat::codec::{self, ExpectedNode};
+use protocol_compat::{ErrorCode, api_table, frame};
 
 use super::{
     Context, RequestHeader, configs, delete_records, describe_cluster, describe_log_dirs,
@@ -128,6 +129,20 @@ pub async fn answer(
     }
 }
 
+/// Why a client that names the node it means is wrong here: it names half of it, or has come to another (KIP-1242).
+fn meant_for_another(core: &Core, body: &Bytes) -> Option<ErrorCode> {
+    let ExpectedNode { cluster_id, node_id } = ExpectedNode::read(body)?;
+    match cluster_id {
+        None if node_id == -1 => None,
+        Some(id) if node_id != -1 => {
+            let here =
+                id == core.shared.cluster_id.as_bytes() && node_id == core.shared.node_id().0;
+            (!here).then_some(ErrorCode::RebootstrapRequired)
+        }
+        _ => Some(ErrorCode::InvalidRequest),
+    }
+}
+
 /// ApiVersions v0 to v5. KIP-35, KIP-511 (client software), KIP-584 (features).
 fn api_versions(exchange: &Exchange<'_>, body: Bytes) -> Result<(), CloseReason> {
     use m::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
@@ -149,7 +164,12 @@ fn api_versions(exchange: &Exchange<'_>, body: Bytes) -> Result<(), CloseReason>
         return Exchange { header: &header, ..*exchange }.send(&answer);
     }
     let answer = m::ApiVersionsResponse::default();
-    let request: m::ApiVersionsRequest = exchange.read(body)?;
+    let request: m::ApiVersionsRequest = exchange.read(body.clone())?;
+    if version >= 5
+        && let Some(error) = meant_for_another(exchange.core, &body)
+    {
+        return exchange.send(&answer.with_error_code(error as i16));
+    }
     let named = [&request.client_software_name, &request.client_software_version];
     if version >= 3 && !named.iter().all(|name| is_software_name(name)) {
         return exchange.send(&answer.with_error_code(ErrorCode::InvalidRequest as i16));

@@ -64,13 +64,27 @@ fn o02_every_version_of_api_versions_is_answered_to_the_last_byte() {
 #[test]
 fn api_versions_5_names_the_node_that_is_meant() {
     // Client software, then cluster id and node id (KIP-1242), which the protocol crate does not know yet.
-    for node in [&b"\0\xff\xff\xff\xff\0"[..], b"\0\0\0\0\x01\0"] {
+    let own = connect().call(9, &MetadataRequest::default()).cluster_id.expect("a cluster id");
+    let cases = [
+        (None, -1, 0),
+        (Some(own.as_str()), 1, 0),
+        (Some(own.as_str()), 2, 129),
+        (Some("another"), 1, 129),
+        (None, 1, 42),
+        (Some(own.as_str()), -1, 42),
+    ];
+    for (cluster, node, code) in cases {
+        let mut body = b"\x05test\x021".to_vec();
+        let cluster_size = cluster.map_or(0, |id| u8::try_from(id.len() + 1).expect("short"));
+        body.push(cluster_size);
+        body.extend(cluster.unwrap_or_default().as_bytes());
+        body.extend(i32::to_be_bytes(node));
+        body.push(0);
         let mut client = connect();
-        let body = [&b"\x05test\x021"[..], node].concat();
         let id = client.send_body(18, 5, 2, &body).expect("sends");
         let answer = client.receive::<ApiVersionsRequest>(4, id).expect("as version 4");
-        assert_eq!(answer.error_code, 0, "{node:?}");
-        assert!(!answer.api_keys.is_empty());
+        assert_eq!(answer.error_code, code, "{cluster:?} {node}");
+        assert_eq!(answer.api_keys.is_empty(), code != 0, "{cluster:?} {node}");
     }
 }
 
