@@ -262,19 +262,25 @@ async fn close_core(core: Rc<Core>) {
 }
 
 fn bind_all(config: &BrokerConfig) -> Result<Vec<(Arc<str>, std::net::TcpListener)>, ServerError> {
+    let options = listener::SocketOptions {
+        backlog: config.socket_listen_backlog_size,
+        send_buffer_bytes: config.socket_send_buffer_bytes,
+        receive_buffer_bytes: config.socket_receive_buffer_bytes,
+    };
     let mut sockets = Vec::new();
     for wanted in &config.listeners {
         // The controller of a single node has no listener: nobody else would connect to it.
         if config.controller_listener_names.contains(&wanted.name) {
             continue;
         }
-        let socket =
-            listener::bind(&wanted.host, wanted.port).map_err(|source| ServerError::Listen {
+        let socket = listener::bind(&wanted.host, wanted.port, options).map_err(|source| {
+            ServerError::Listen {
                 name: wanted.name.clone(),
                 host: wanted.host.clone(),
                 port: wanted.port,
                 source,
-            })?;
+            }
+        })?;
         sockets.push((wanted.name.as_str().into(), socket));
     }
     Ok(sockets)

@@ -12,28 +12,37 @@ use tokio::net::{TcpListener, TcpStream};
 use super::connection::{Connection, Peer};
 use crate::core::Core;
 
-/// Connections that the kernel may hold before they are accepted (`socket.listen.backlog.size`).
-const BACKLOG: i32 = 1024;
 /// Pause after `accept` failed, such as for want of descriptors.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// What sockets are given at their birth; connections inherit it from their listener.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketOptions {
+    /// `socket.listen.backlog.size`: connections that the kernel may hold before they are accepted.
+    pub backlog: i32,
+    /// `socket.send.buffer.bytes`; `None` leaves it to the kernel. A small one keeps what is sent in the CPU's cache.
+    pub send_buffer_bytes: Option<usize>,
+    /// `socket.receive.buffer.bytes`; `None` leaves it to the kernel.
+    pub receive_buffer_bytes: Option<usize>,
+}
 
 /// Binds an address; an empty host is every address.
 ///
 /// # Errors
 /// The host cannot be resolved, or no address of it can be bound.
-pub fn bind(host: &str, port: u16) -> io::Result<StdListener> {
+pub fn bind(host: &str, port: u16, options: SocketOptions) -> io::Result<StdListener> {
     if host.is_empty() || host == "0.0.0.0" || host == "::" {
         let any_v6 = SocketAddr::from(([0u16; 8], port));
         if host != "0.0.0.0"
-            && let Ok(listener) = bind_address(any_v6)
+            && let Ok(listener) = bind_address(any_v6, options)
         {
             return Ok(listener);
         }
-        return bind_address(SocketAddr::from(([0u8; 4], port)));
+        return bind_address(SocketAddr::from(([0u8; 4], port)), options);
     }
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
-        match bind_address(address) {
+        match bind_address(address, options) {
             Ok(listener) => return Ok(listener),
             Err(error) => failure = error,
         }
@@ -41,15 +50,21 @@ pub fn bind(host: &str, port: u16) -> io::Result<StdListener> {
     Err(failure)
 }
 
-fn bind_address(address: SocketAddr) -> io::Result<StdListener> {
+fn bind_address(address: SocketAddr, options: SocketOptions) -> io::Result<StdListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
     socket.set_nonblocking(true)?;
+    if let Some(bytes) = options.send_buffer_bytes {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.receive_buffer_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    socket.listen(options.backlog)?;
     Ok(socket.into())
 }
 

@@ -102,6 +102,9 @@ impl OutQueue {
 
     /// Sends until all is sent or the socket is full. Never blocks on the socket.
     ///
+    /// Only the socket's own word counts as full: it tells of room again only after it has refused something, and a short
+    /// count may have other reasons (a page of the file that was not there, a signal).
+    ///
     /// # Errors
     /// The connection or the file is broken; what was sent is unknown.
     pub fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<Sent> {
@@ -129,7 +132,6 @@ impl OutQueue {
     fn send_bytes(&mut self, socket: BorrowedFd<'_>) -> io::Result<Sent> {
         let mut slices = [IoSlice::new(&[]); PIECES_MAX];
         let mut count = 0;
-        let mut total = 0;
         let mut more = SendFlags::empty();
         for piece in &self.pieces {
             let Piece::Bytes(bytes) = piece else {
@@ -140,7 +142,6 @@ impl OutQueue {
                 break;
             }
             slices[count] = IoSlice::new(bytes);
-            total += bytes.len();
             count += 1;
         }
         let flags = SendFlags::NOSIGNAL | more;
@@ -152,7 +153,7 @@ impl OutQueue {
                 Err(errno) => return Err(errno.into()),
             };
         self.consume_bytes(sent);
-        Ok(if sent < total { Sent::Full } else { Sent::All })
+        Ok(Sent::All)
     }
 
     fn consume_bytes(&mut self, mut sent: usize) {
@@ -188,7 +189,7 @@ impl OutQueue {
                 if *len == 0 {
                     self.pieces.pop_front();
                 }
-                Ok(if sent_u32 < count { Sent::Full } else { Sent::All })
+                Ok(Sent::All)
             }
             Err(rustix::io::Errno::INTR) => Ok(Sent::All),
             Err(rustix::io::Errno::AGAIN) => Ok(Sent::Full),
@@ -223,4 +224,70 @@ fn read_slice(file: &FileRef, pos: u64, len: u32) -> io::Result<Bytes> {
         ));
     }
     Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use storage::disk::{FileSystem, OpenMode, plain::PlainFs};
+
+    fn file(bytes: usize) -> (tempfile::TempDir, FileRef) {
+        let dir = tempfile::tempdir().expect("directory");
+        let file = PlainFs.open(&dir.path().join("file"), OpenMode::Create).expect("file");
+        file.write_all_at(&[vec![7; bytes].into()], 0).expect("written");
+        (dir, file)
+    }
+
+    #[test]
+    fn full_means_that_the_socket_refused_something() {
+        let (_dir, file) = file(4 << 20);
+        let (socket, _peer) = UnixStream::pair().expect("pair");
+        socket.set_nonblocking(true).expect("nonblocking");
+        let mut queue = OutQueue::default();
+        queue.buffer().extend_from_slice(b"header");
+        queue.push_file(Arc::clone(&file), 0, 4 << 20);
+        assert_eq!(queue.send(socket.as_fd()).expect("sends"), Sent::Full);
+        let refused = rustix::io::write(&socket, b"x").expect_err("full");
+        assert_eq!(refused, rustix::io::Errno::AGAIN);
+    }
+
+    #[test]
+    fn bytes_and_slices_arrive_in_order() {
+        use std::io::Read;
+        let (_dir, file) = file(100_000);
+        let (socket, mut peer) = UnixStream::pair().expect("pair");
+        socket.set_nonblocking(true).expect("nonblocking");
+        let mut queue = OutQueue::default();
+        for _ in 0..5 {
+            queue.buffer().extend_from_slice(b"abc");
+            queue.push_bytes(vec![1; 2000].into());
+            queue.push_file(Arc::clone(&file), 10, 30_000);
+            queue.push_file(Arc::clone(&file), 0, 100);
+        }
+        let expected = 5 * (3 + 2000 + 30_000 + 100);
+        assert_eq!(queue.len(), expected);
+        let reader = std::thread::spawn(move || {
+            let mut all = vec![0; expected];
+            peer.read_exact(&mut all).map(|()| all)
+        });
+        while queue.send(socket.as_fd()).expect("sends") == Sent::Full {
+            std::thread::yield_now();
+        }
+        let all = reader.join().expect("reader").expect("all");
+        let one = [&b"abc"[..], &[1; 2000], &[7; 30_100]].concat();
+        assert_eq!(all, one.repeat(5));
+        assert!(queue.is_empty() && queue.len() == 0);
+    }
+
+    #[test]
+    fn a_slice_past_the_end_of_its_file_is_an_error() {
+        let (_dir, file) = file(10_000);
+        let (socket, _peer) = UnixStream::pair().expect("pair");
+        let mut queue = OutQueue::default();
+        queue.push_file(file, 9_000, 5_000);
+        assert!(queue.send(socket.as_fd()).is_err());
+    }
 }
