@@ -335,7 +335,7 @@ fn controller_config(
 fn core_count(config: &BrokerConfig) -> u16 {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // Measured on 2 CPUs: one core serves more per CPU-second, since nothing crosses cores, and leaves the other CPU to
-    // the kernel, the pool and the quorum.
+    // the kernel, the pool and the quorum (docs/decisions/0003).
     let count = config.num_cores.unwrap_or(if cpus <= 2 { 1 } else { cpus });
     u16::try_from(count.max(1)).unwrap_or(u16::MAX)
 }
