@@ -455,3 +455,104 @@ fn a_deleted_topic_takes_its_offsets_along() {
     assert_eq!(story.answer(token), GroupResponse::TopicDeleted);
     assert_eq!(story.committed(), None);
 }
+
+/// A client of the random test.
+#[derive(Debug, Default)]
+struct Client {
+    id: String,
+    generation: i32,
+    is_leader: bool,
+    members: Vec<String>,
+    join: Option<Token>,
+    sync: Option<Token>,
+}
+
+/// What a leader assigns to a member: to be recognised later.
+fn share(generation: i32, member: &str) -> Bytes {
+    format!("{generation}:{member}").into()
+}
+
+impl Story {
+    /// Takes the answers that are there, and checks what every generation must keep.
+    fn settle_clients(&mut self, clients: &mut [Client], leaders: &mut BTreeMap<i32, String>) {
+        for client in clients {
+            if let Some(response) = client.join.and_then(|token| self.answers.remove(&token)) {
+                client.join = None;
+                let GroupResponse::JoinGroup(response) = response else { panic!("{response:?}") };
+                match ErrorCode::from_code(response.error_code).expect("known") {
+                    ErrorCode::None => {
+                        client.generation = response.generation_id;
+                        client.is_leader = response.leader == response.member_id;
+                        let leader = leaders
+                            .entry(response.generation_id)
+                            .or_insert_with(|| response.leader.to_string());
+                        assert_eq!(**leader, *response.leader, "one leader in a generation");
+                        client.members =
+                            response.members.iter().map(|m| m.member_id.to_string()).collect();
+                        assert!(client.is_leader || client.members.is_empty());
+                    }
+                    ErrorCode::MemberIdRequired => client.id = response.member_id.to_string(),
+                    _ => client.id.clear(),
+                }
+            }
+            if let Some(response) = client.sync.and_then(|token| self.answers.remove(&token)) {
+                client.sync = None;
+                let GroupResponse::SyncGroup(response) = response else { panic!("{response:?}") };
+                if response.error_code == 0 {
+                    assert_eq!(response.assignment, share(client.generation, &client.id));
+                }
+            }
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+    #[test]
+    fn generations_are_sound_whatever_members_do(
+        deeds in proptest::collection::vec((0_usize..4, 0_u8..6, 1_u64..8_000), 1..60),
+    ) {
+        let mut story = Story::new();
+        let mut clients: Vec<Client> = (0..4).map(|_| Client::default()).collect();
+        let mut leaders = BTreeMap::new();
+        for (who, what, ms) in deeds {
+            let (id, generation) = (clients[who].id.clone(), clients[who].generation);
+            match what {
+                0 | 1 if clients[who].join.is_none() && clients[who].sync.is_none() => {
+                    clients[who].join = Some(story.join(9, &id, None));
+                }
+                2 if clients[who].sync.is_none() && clients[who].join.is_none() && !id.is_empty() => {
+                    let assignments = clients[who].members.iter().map(|member| {
+                        SyncGroupRequestAssignment::default()
+                            .with_member_id(text(member))
+                            .with_assignment(share(generation, member))
+                    });
+                    let request = m::SyncGroupRequest::default()
+                        .with_group_id(GroupId(text("g")))
+                        .with_generation_id(generation)
+                        .with_member_id(text(&id))
+                        .with_assignments(assignments.collect());
+                    clients[who].sync = Some(story.ask(5, GroupRequestBody::SyncGroup(request)));
+                }
+                3 if !id.is_empty() => {
+                    story.heartbeat(generation, &id);
+                }
+                4 if !id.is_empty() && ms < 2_000 => {
+                    story.leave(&id);
+                }
+                _ => story.sleep_ms(ms),
+            }
+            story.settle_clients(&mut clients, &mut leaders);
+        }
+        // Every request is answered in the end, and the group comes to rest.
+        story.sleep_ms(400_000);
+        story.settle_clients(&mut clients, &mut leaders);
+        for client in &clients {
+            proptest::prop_assert!(client.join.is_none() && client.sync.is_none(), "{client:?}");
+        }
+        proptest::prop_assert!(["Empty", "none"].contains(&story.state()));
+        // What the log holds makes the same state.
+        let mut again = Story::over(std::mem::take(&mut story.log));
+        proptest::prop_assert!(["Empty", "none"].contains(&again.state()));
+    }
+}
