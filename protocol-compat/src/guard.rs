@@ -2,13 +2,17 @@
 //!
 //! The crate believes every count: four bytes make it ask for gigabytes, and the process aborts. The guard walks the body by
 //! its schema (`schema/requests.tsv`) without allocating, and passes only a body in which every length and count fits into
-//! the bytes that are left and nothing is left over. Each element of an array takes at least a byte of the body, so the
-//! memory of what is decoded is bounded by a constant for each byte of the frame.
+//! the bytes that are left and nothing is left over. An element of an array may take a byte or two of the body and a hundred
+//! in memory (up to 40 bytes for each byte of the frame were measured), so the elements of one request are bounded, too.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use crate::api_table;
+
+/// Elements and unknown tags that one request may have: some tens of megabytes when decoded, and more than any cluster has
+/// partitions, which is what the largest requests name.
+const ELEMENTS_MAX: usize = 500_000;
 
 /// A body does not follow its schema.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -112,7 +116,7 @@ pub fn check(api_key: i16, version: i16, body: &[u8]) -> Result<(), GuardError> 
     let Some(fields) = schema().get(&api_key) else {
         return Err(GuardError { field: "request", what: "of an API without a schema" });
     };
-    let mut walk = Walk { body, at: 0, version, flexible };
+    let mut walk = Walk { body, at: 0, version, flexible, elements: 0 };
     // Bytes after the message are let pass, as Kafka does: librdkafka 2.16 ends Metadata v13 with a field of older versions.
     walk.fields(fields, "request")
 }
@@ -122,9 +126,19 @@ struct Walk<'a> {
     at: usize,
     version: i16,
     flexible: bool,
+    elements: usize,
 }
 
 impl Walk<'_> {
+    /// Charges elements or tags.
+    fn charge(&mut self, field: &'static str, count: usize) -> Result<(), GuardError> {
+        self.elements = self.elements.saturating_add(count);
+        if self.elements > ELEMENTS_MAX {
+            return Err(GuardError { field, what: "more elements than one request may have" });
+        }
+        Ok(())
+    }
+
     fn left(&self) -> usize {
         self.body.len() - self.at
     }
@@ -198,6 +212,7 @@ impl Walk<'_> {
                 what: "more elements than bytes are left",
             });
         }
+        self.charge(field.path, count)?;
         for _ in 0..count {
             let before = self.at;
             self.element(field)?;
@@ -263,6 +278,7 @@ impl Walk<'_> {
         }
         let mut last = None;
         for _ in 0..self.uvarint(of)? {
+            self.charge(of, 1)?;
             let tag = self.uvarint(of)?;
             if last.is_some_and(|last| tag <= last) {
                 return Err(GuardError { field: of, what: "tags that do not rise" });

@@ -129,6 +129,19 @@ fn four_bytes_do_not_take_the_process_down() {
 }
 
 #[test]
+fn a_truthful_body_of_too_many_tiny_elements_is_refused() {
+    let body = |count: u32| {
+        let mut body = BytesMut::new();
+        body.put_u32(count);
+        body.extend_from_slice(&vec![0; 2 * count as usize]);
+        body.freeze()
+    };
+    let few = decode_request::<m::MetadataRequest>(3, 0, body(500_000)).expect("allowed");
+    assert_eq!(few.topics.map(|topics| topics.len()), Some(500_000));
+    assert!(decode_request::<m::MetadataRequest>(3, 0, body(500_001)).is_err());
+}
+
+#[test]
 fn what_follows_the_message_is_let_pass() {
     let mut body = BytesMut::new();
     m::ListGroupsRequest::default().encode(&mut body, 0).expect("encodes");
