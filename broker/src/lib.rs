@@ -9,7 +9,6 @@ pub mod core;
 pub mod directories;
 pub mod fetch;
 pub mod groups;
-pub mod memory;
 pub mod metadata;
 pub mod net;
 pub mod partitions;

@@ -88,6 +88,9 @@ impl File for RawFile {
     fn read_at_nowait(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    fn is_cached(&self, _: u64, _: u32) -> bool {
+        true
+    }
     fn write_all_at(&self, chunks: &[Bytes], mut pos: u64) -> io::Result<()> {
         for piece in chunks.iter().flat_map(|chunk| chunk.chunks(STEP)) {
             self.0.write_all_at(piece, pos)?;

@@ -291,17 +291,8 @@ fn cold_part(slice: &LogSlice) -> Option<Cold> {
     if slice.len < PROBE_MIN {
         return None;
     }
-    let mut byte = [0];
-    let is_cold = |pos: u64, byte: &mut [u8]| {
-        matches!(File::read_at_nowait(&*slice.file, byte, pos),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
-    };
-    let step = (slice.len / 4).max(1);
-    let cold = (0..4)
-        .map(|quarter| slice.pos + u64::from(quarter * step))
-        .chain([slice.pos + u64::from(slice.len) - 1])
-        .any(|pos| is_cold(pos, &mut byte));
-    cold.then(|| Cold::Range { file: slice.file.clone(), pos: slice.pos, len: slice.len })
+    let is_cached = File::is_cached(&*slice.file, slice.pos, slice.len);
+    (!is_cached).then(|| Cold::Range { file: slice.file.clone(), pos: slice.pos, len: slice.len })
 }
 
 async fn warm(core: &Core, cold: Cold) -> Result<(), ErrorCode> {

@@ -8,6 +8,7 @@
 //! Three implementations pass one conformance suite (`suite.rs`): the io_uring engine, the plain
 //! engine for kernels that refuse io_uring, and a simulated disk with faults.
 
+mod cachestat;
 mod eventfd;
 pub mod plain;
 pub mod probe;
@@ -41,6 +42,9 @@ pub trait File: Any + Send + Sync + Debug {
     /// # Errors
     /// `WouldBlock`, or what the disk reports.
     fn read_at_nowait(&self, buf: &mut [u8], pos: u64) -> io::Result<usize>;
+
+    /// Whether the range is in the page cache, as far as can be told without reading it.
+    fn is_cached(&self, pos: u64, len: u32) -> bool;
 
     /// Writes all chunks back to back from `pos`, extending the file where needed.
     ///

@@ -17,6 +17,7 @@ use bytes::{Buf, Bytes};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::{Errno, ReadWriteFlags};
 
+use super::cachestat::cached_pages;
 use super::{DirEntry, File, FileRef, FileSystem, OpenMode};
 
 mod engine;
@@ -35,6 +36,10 @@ pub(super) const IOV_MAX: usize = 1024;
 const STEP_BYTES: usize = 64 << 10;
 /// Vectored writes up to this many pieces need no allocation.
 const IOV_ON_STACK: usize = 32;
+
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
 
 /// The file system of the operating system.
 #[derive(Clone, Copy, Default, Debug)]
@@ -179,6 +184,22 @@ impl File for PlainFile {
         }
         let rest = self.read_at(&mut buf[done..], pos + done as u64)?;
         Ok(done + rest)
+    }
+
+    fn is_cached(&self, pos: u64, len: u32) -> bool {
+        if len == 0 {
+            return true;
+        }
+        let last = pos + u64::from(len) - 1;
+        if let Some(cached) = cached_pages(self.file.as_fd(), pos, u64::from(len)) {
+            return cached > last / page_bytes() - pos / page_bytes();
+        }
+        // An older kernel: the ends and three places between.
+        let step = u64::from(len / 4).max(1);
+        (0..4).map(|quarter| (pos + quarter * step).min(last)).chain([last]).all(|pos| {
+            let read = self.read_at_nowait(&mut [0], pos);
+            !matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        })
     }
 
     fn write_all_at(&self, chunks: &[Bytes], pos: u64) -> io::Result<()> {
@@ -341,5 +362,26 @@ impl Drop for LockGuard {
         // Closed under the registry's lock: closing later would release a lock that was taken meanwhile.
         drop(self.file.take());
         held.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Advice, fadvise};
+
+    #[test]
+    fn what_is_cached_can_be_read_without_waiting() {
+        let dir = tempfile::tempdir().expect("directory");
+        let file = PlainFile::open(&dir.path().join("file"), OpenMode::Create).expect("file");
+        file.write_all_at(&[vec![7; 300_000].into()], 0).expect("written");
+        assert!(file.is_cached(1, 299_999) && file.is_cached(299_999, 1) && file.is_cached(5, 0));
+        file.sync_data().expect("synced");
+        // A file system in memory keeps it all the same, and a fast disk may have it back before a read gives up.
+        fadvise(&file.file, 0, None, Advice::DontNeed).expect("dropped");
+        let mut all = vec![0; 300_000];
+        let cached = file.is_cached(0, 300_000);
+        let read = file.read_at_nowait(&mut all, 0);
+        assert!(!cached || read.is_ok_and(|count| count == all.len()));
     }
 }

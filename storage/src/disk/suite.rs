@@ -284,6 +284,7 @@ fn names_and_sizes(rig: Rig) {
     assert_eq!(file.read_at(&mut buf, 0).expect("read"), 4);
     assert_eq!(buf, *b"zz\0\0\x09\x09");
     assert_eq!(file.read_at_nowait(&mut buf, 3).expect("warm"), 1);
+    assert!(file.is_cached(0, 4));
     file.set_len(1).expect("cut");
     assert_eq!(file.size().expect("size"), 1);
 

@@ -11,8 +11,8 @@ use super::jobs::Outcome;
 use super::segment::SegmentFiles;
 use crate::disk::FileRef;
 
-/// One piece of work for the shell. At most one write-or-roll, one sync and one background job of a
-/// log are out at a time; which completion to call is named at each variant.
+/// One piece of work for the shell. At most one write-or-roll, one sync, one background job and one reservation of space of
+/// a log are out at a time; which completion to call is named at each variant.
 #[derive(Debug)]
 pub enum LogIo {
     /// Write the chunks at `pos`, then call [`super::Log::write_done`].
@@ -33,13 +33,15 @@ pub enum LogIo {
     Job(LogJob),
 }
 
-/// Which of a log's two job slots a job holds.
+/// Which of a log's job slots a job holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slot {
     /// The write's: nothing is written meanwhile.
     Front,
     /// The background's.
     Back,
+    /// That of space for later appends.
+    Ahead,
 }
 
 type Run = Box<dyn FnOnce() -> Result<Outcome, DirectoryFailed> + Send>;

@@ -22,8 +22,10 @@ use crate::small_files;
 /// What a job gave.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The files of the next segment exist.
-    Rolled(FileRef),
+    /// The files of the next segment exist, with space for so many bytes.
+    Rolled(FileRef, u64),
+    /// Space was taken ahead, or refused.
+    Reserved(bool),
     /// Indexes and producers are durable up to `upto`.
     Saved(SavedUpTo),
     /// The leader epochs are durable.
@@ -56,8 +58,8 @@ pub(super) fn failed(what: impl Display, path: &Path, cause: io::Error) -> Direc
     DirectoryFailed { attempt: format!("{what} {}", path.display()), cause: Arc::new(cause) }
 }
 
-/// Makes the files of a new segment.
-pub(super) fn roll(files: &SegmentFiles) -> Result<FileRef, DirectoryFailed> {
+/// Makes the files of a new segment, with space for `reserve` bytes where the file system has it.
+pub(super) fn roll(files: &SegmentFiles, reserve: u64) -> Result<Outcome, DirectoryFailed> {
     let mut log = None;
     for suffix in [TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX] {
         let path = files.path(suffix);
@@ -71,7 +73,8 @@ pub(super) fn roll(files: &SegmentFiles) -> Result<FileRef, DirectoryFailed> {
     files.fs.sync_dir(&files.dir).map_err(|cause| failed("sync of", &files.dir, cause))?;
     let log = log.expect("the last file of the loop");
     files.set_log(log.clone());
-    Ok(log)
+    let reserved = reserve > 0 && log.reserve(0, reserve).is_ok();
+    Ok(Outcome::Rolled(log, if reserved { reserve } else { 0 }))
 }
 
 /// What is to be made durable of a segment whose data is durable.
@@ -83,12 +86,14 @@ pub(super) struct Save {
     pub(super) snapshot: Option<(Offset, Vec<u8>)>,
     /// Snapshots that this one makes needless.
     pub(super) old_snapshots: Vec<Offset>,
+    /// The size of a complete segment that holds more space than that.
+    pub(super) release: Option<u64>,
     pub(super) upto: SavedUpTo,
 }
 
 impl Save {
     pub(super) fn run(self) -> Result<Outcome, DirectoryFailed> {
-        let Self { files, index, snapshot, old_snapshots, upto } = self;
+        let Self { files, index, snapshot, old_snapshots, release, upto } = self;
         save_index(&files, index)?;
         let fs = &*files.fs;
         if let Some((offset, bytes)) = snapshot {
@@ -101,6 +106,10 @@ impl Save {
             let path = files.dir.join(names::file_name(offset, SNAPSHOT_SUFFIX));
             small_files::remove_if_present(fs, &path)
                 .map_err(|cause| failed("removal of", &path, cause))?;
+        }
+        if let Some(size) = release {
+            let give_back = || files.open_log()?.set_len(size);
+            give_back().map_err(|cause| failed("cutting of", &files.path(LOG_SUFFIX), cause))?;
         }
         Ok(Outcome::Saved(upto))
     }

@@ -119,6 +119,9 @@ impl Loader<'_> {
             self.fs
                 .sync_dir(&self.dir)
                 .map_err(|cause| self.failed("sync of", &self.dir, cause))?;
+            if let Some(active) = segments.last_mut() {
+                active.overallocated = true;
+            }
         }
         self.report.segments = u32::try_from(segments.len()).unwrap_or(u32::MAX);
         Ok(Loaded {
@@ -254,7 +257,7 @@ impl Loader<'_> {
 
     fn first_segment(&self, base: Offset) -> Result<Segment, LogError> {
         let files = SegmentFiles::new(self.fs.clone(), self.dir.clone(), base);
-        jobs::roll(&files)?;
+        jobs::roll(&files, 0)?;
         let mut segment = Segment::new(files, self.args.now);
         segment.created = true;
         Ok(segment)

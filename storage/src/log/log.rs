@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use protocol_compat::ids::{LeaderEpoch, Offset, Timestamp};
 
+use super::ahead::Ahead;
 use super::epochs::Epochs;
 use super::load::{self, Cut, Loaded};
 use super::producers::Producers;
@@ -88,6 +89,7 @@ pub struct Log {
     /// The least and the greatest position asked to be durable and not yet so.
     pub(super) sync_wanted: Option<(Offset, Offset)>,
     pub(super) background_busy: bool,
+    pub(super) ahead: Ahead,
     pub(super) saves: VecDeque<PendingSave>,
     pub(super) checkpoint_wanted: bool,
     pub(super) graveyard: Graveyard,
@@ -160,6 +162,7 @@ impl Log {
             syncing: None,
             sync_wanted: (durable < end).then_some((durable, end)),
             background_busy: false,
+            ahead: Ahead::default(),
             saves: VecDeque::new(),
             checkpoint_wanted: false,
             graveyard: Graveyard::default(),

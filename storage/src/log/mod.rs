@@ -8,6 +8,7 @@
 //!
 //! Compaction is absent: a later part rewrites segments beside these files.
 
+mod ahead;
 mod append;
 mod config;
 mod epochs;

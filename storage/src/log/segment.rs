@@ -74,9 +74,12 @@ impl MemoryIndex {
         }
     }
 
-    /// The last point at or before a relative offset.
+    /// The last point whose batch begins at or before a relative offset, as far as is known where it begins: points that
+    /// came from a file know only where it ends.
     pub(super) fn floor(&self, relative: u32) -> Option<&IndexPoint> {
-        let after = self.points.partition_point(|point| point.last_relative <= relative);
+        let after = self.points.partition_point(|point| {
+            point.base_relative().unwrap_or(point.last_relative) <= relative
+        });
         after.checked_sub(1).map(|at| &self.points[at])
     }
 
@@ -160,6 +163,10 @@ pub(super) struct Segment {
     pub(super) jitter_ms: i64,
     /// Bytes since the last index entry.
     pub(super) since_index: u64,
+    /// Up to where space was taken ahead.
+    pub(super) reserved: u64,
+    /// The file may hold more space than its size.
+    pub(super) overallocated: bool,
     pub(super) files: Arc<SegmentFiles>,
 }
 
@@ -178,6 +185,8 @@ impl Segment {
             born,
             jitter_ms: 0,
             since_index: 0,
+            reserved: 0,
+            overallocated: false,
             files,
         }
     }

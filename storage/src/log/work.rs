@@ -4,6 +4,7 @@ use std::io;
 
 use protocol_compat::ids::Offset;
 
+use super::ahead::STEP_MAX;
 use super::io::Slot;
 use super::jobs::{self, Outcome, Save, SavedUpTo, failed};
 use super::load;
@@ -23,7 +24,10 @@ impl Log {
         if self.cut.is_some() {
             return self.next_cut();
         }
-        self.next_front().or_else(|| self.next_sync()).or_else(|| self.next_background())
+        self.next_front()
+            .or_else(|| self.next_sync())
+            .or_else(|| self.next_background())
+            .or_else(|| self.next_ahead())
     }
 
     fn next_front(&mut self) -> Option<LogIo> {
@@ -55,9 +59,10 @@ impl Log {
         let next = self.segments.iter().rev().take_while(|segment| !segment.created).last()?;
         let files = next.files.clone();
         self.front = Front::Job;
-        Some(LogIo::Job(LogJob::new("roll", Slot::Front, move || {
-            jobs::roll(&files).map(Outcome::Rolled)
-        })))
+        // What filled a segment will fill the next.
+        let last = self.segment_index(self.writing.0).map_or(0, |at| self.segments[at].reserved);
+        let reserve = last.min(STEP_MAX).min(u64::from(self.config.segment_bytes));
+        Some(LogIo::Job(LogJob::new("roll", Slot::Front, move || jobs::roll(&files, reserve))))
     }
 
     fn next_sync(&mut self) -> Option<LogIo> {
@@ -94,7 +99,7 @@ impl Log {
             return None;
         }
         let job = match self.saves.front() {
-            Some(save) if save.upto <= self.flushed => {
+            Some(save) if save.upto <= self.flushed && !(save.seals && self.ahead.busy) => {
                 let save = self.saves.pop_front()?;
                 self.save_job(save)
             }
@@ -115,6 +120,7 @@ impl Log {
             index: index.bytes(index.saved, save.entries),
             snapshot: is_new.then_some((save.upto, save.snapshot)),
             old_snapshots,
+            release: (save.seals && segment.overallocated).then_some(u64::from(segment.size)),
             upto: SavedUpTo {
                 segment: save.segment,
                 entries: save.entries,
@@ -137,7 +143,8 @@ impl Log {
     }
 
     fn next_cut(&mut self) -> Option<LogIo> {
-        if self.front != Front::Idle || self.syncing.is_some() || self.background_busy {
+        let busy = self.syncing.is_some() || self.background_busy || self.ahead.busy;
+        if self.front != Front::Idle || busy {
             return None;
         }
         // Stays set without its content until the job has ended, so that appends are refused.
@@ -208,13 +215,17 @@ impl Log {
         match done.slot {
             Slot::Front => self.front = Front::Idle,
             Slot::Back => self.background_busy = false,
+            Slot::Ahead => self.ahead.busy = false,
         }
         let outcome = done.result.map_err(|error| self.die(error))?;
         match outcome {
-            Outcome::Rolled(file) => {
+            Outcome::Reserved(taken) => self.ahead.refused |= !taken,
+            Outcome::Rolled(file, reserved) => {
                 let first = self.segments.partition_point(|segment| segment.created);
                 if let Some(segment) = self.segments.get_mut(first) {
                     segment.created = true;
+                    segment.reserved = reserved;
+                    segment.overallocated = reserved > 0;
                     self.writing = (segment.base, file);
                 }
                 self.retention_after_roll();
@@ -292,7 +303,10 @@ impl Log {
     /// Whether nothing is staged, in flight or asked for.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        let in_flight = self.front != Front::Idle || self.syncing.is_some() || self.background_busy;
+        let in_flight = self.front != Front::Idle
+            || self.syncing.is_some()
+            || self.background_busy
+            || self.ahead.busy;
         let asked = self.cut.is_some()
             || self.epochs_dirty
             || !self.staging.is_empty()
@@ -337,6 +351,7 @@ impl Log {
                 files: active.files.clone(),
                 index,
                 old_snapshots,
+                release: active.overallocated.then_some(u64::from(active.size)),
                 upto: SavedUpTo {
                     segment: active.base,
                     entries,

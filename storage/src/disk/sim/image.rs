@@ -73,6 +73,8 @@ impl FileImage {
     pub(super) fn set_len(&mut self, len: usize, rng: &mut Rng) {
         if len < self.live.len() {
             self.touch(len, self.live.len(), rng);
+        }
+        if len <= self.live.len() {
             self.reserved = self.reserved.min(len as u64);
         }
         self.live.resize(len, 0);

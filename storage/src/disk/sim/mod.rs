@@ -488,6 +488,10 @@ impl File for SimFile {
         Ok(count)
     }
 
+    fn is_cached(&self, _pos: u64, _len: u32) -> bool {
+        true
+    }
+
     /// As [`File::read_at`]: memory is never cold.
     fn read_at_nowait(&self, buf: &mut [u8], pos: u64) -> io::Result<usize> {
         self.read_at(buf, pos)

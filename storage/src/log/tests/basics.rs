@@ -6,7 +6,7 @@ use protocol_compat::ids::{LeaderEpoch, Offset, Timestamp};
 
 use super::testkit::{Spec, T, args, batch, marker};
 use crate::disk::sim::{Call, Fault, SimDisk};
-use crate::log::{AppendError, Log, LogConfig, LogIo, ReadError, StageOutcome};
+use crate::log::{AppendError, Durability, Log, LogConfig, LogIo, ReadError, StageOutcome};
 
 fn small_segments() -> LogConfig {
     LogConfig { segment_bytes: 1000, index_interval_bytes: 200, ..LogConfig::default() }
@@ -151,6 +151,63 @@ fn appends_go_on_while_a_segment_is_rolled() {
     assert_eq!(end, t.log.staged().0);
     assert_eq!(t.read_all(0, end, 300).len() as i64, end);
     assert!(t.log.recovery_point() > Offset(0), "sealed segments need no scan");
+}
+
+/// Space on the disk that no record is in.
+fn surplus(t: &T, capacity: u64) -> u64 {
+    capacity - t.fs.free_bytes(&t.dir).expect("asked") - t.log.size_bytes()
+}
+
+#[test]
+fn space_is_taken_ahead_and_given_back() {
+    const CAPACITY: u64 = 64 << 20;
+    let disk = SimDisk::new(1);
+    disk.set_capacity(Some(CAPACITY));
+    let config = LogConfig {
+        durability: Durability::PageCache,
+        segment_bytes: 12 << 20,
+        ..LogConfig::default()
+    };
+    let mut t = T::on(disk, config);
+    let spec = Spec { value_bytes: 1 << 20, ..Spec::default() };
+    for _ in 0..3 {
+        t.append(spec);
+    }
+    assert!(!t.jobs.contains(&"reserve"), "a small log takes no more than it needs");
+    t.append(spec);
+    t.append(spec);
+    assert!(t.jobs.contains(&"reserve"));
+    assert!(surplus(&t, CAPACITY) > 3 << 20);
+    for _ in 0..10 {
+        t.append(spec);
+    }
+    assert!(t.jobs.contains(&"seal"));
+    let active = t.log.size_bytes() % (12 << 20);
+    assert!(surplus(&t, CAPACITY) < (12 << 20) - active, "the sealed segment holds no more");
+    let t = t.reopen(true);
+    assert!(surplus(&t, CAPACITY) < 1 << 16, "nor does a log that was closed");
+}
+
+#[test]
+fn a_disk_without_room_ahead_is_used_to_its_end() {
+    let disk = SimDisk::new(1);
+    disk.set_capacity(Some(7 << 20));
+    let config = LogConfig { durability: Durability::PageCache, ..LogConfig::default() };
+    let mut t = T::on(disk, config);
+    for _ in 0..6 {
+        t.append(Spec { value_bytes: 1 << 20, ..Spec::default() });
+    }
+    assert_eq!(t.jobs.iter().filter(|job| **job == "reserve").count(), 1, "{:?}", t.jobs);
+    assert_eq!(t.log.written().0, 6);
+}
+
+#[test]
+fn no_space_is_taken_ahead_of_syncs() {
+    let mut t = T::new(LogConfig::default());
+    for _ in 0..6 {
+        t.append(Spec { value_bytes: 1 << 20, ..Spec::default() });
+    }
+    assert!(!t.jobs.contains(&"reserve"));
 }
 
 #[test]
