@@ -1,10 +1,14 @@
 //! The bridge to the kafka-protocol crate, for every API but Produce and Fetch.
 
+mod newer;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::protocol::{Decodable, Encodable};
 
 use crate::api_table::{self, API_VERSIONS, ApiRow};
 use crate::guard::{self, GuardError};
+
+pub use newer::{DeleteGroupsResponse, DescribeLogDirsResponse, topic_ids};
 
 /// A message cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -45,10 +49,11 @@ pub fn decode_request<T: Decodable>(
 ) -> Result<T, CodecError> {
     let row = served(api_key, version)?;
     guard::check(api_key, version, &body)?;
-    if api_key == API_VERSIONS && version > row.crate_max {
+    if api_key == API_VERSIONS && version > row.request_max {
         body = without_expected_node(&body);
     }
-    T::decode(&mut body, version.min(row.crate_max))
+    let mut body = newer::without_topic_ids(api_key, version, body);
+    T::decode(&mut body, version.min(row.request_max))
         .map_err(|error| CodecError::Message(error.to_string()))
 }
 
@@ -123,7 +128,7 @@ pub fn encode_response<T: Encodable>(
         out.put_u8(0);
     }
     let encoded = response
-        .encode(out, version.min(row.crate_max))
+        .encode(out, version.min(row.response_max))
         .map_err(|error| CodecError::Message(error.to_string()))
         .and_then(|()| {
             let size = out.len() - start - 4;

@@ -14,6 +14,9 @@ use crate::api_table;
 /// partitions, which is what the largest requests name.
 const ELEMENTS_MAX: usize = 500_000;
 
+/// Size of an id; no other field has it.
+const UUID_BYTES: usize = 16;
+
 /// A body does not follow its schema.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field}: {what}")]
@@ -90,7 +93,7 @@ fn parse(table: &'static str) -> BTreeMap<i16, Vec<Field>> {
             "int16" => Kind::Fixed(2),
             "int32" => Kind::Fixed(4),
             "int64" => Kind::Fixed(8),
-            "uuid" => Kind::Fixed(16),
+            "uuid" => Kind::Fixed(UUID_BYTES),
             "string" => Kind::Text,
             "bytes" => Kind::Bytes,
             _ => Kind::Struct,
@@ -112,13 +115,31 @@ fn parse(table: &'static str) -> BTreeMap<i16, Vec<Field>> {
 /// # Errors
 /// The first field that does not follow the schema.
 pub fn check(api_key: i16, version: i16, body: &[u8]) -> Result<(), GuardError> {
+    walk(api_key, version, body, None).map(drop)
+}
+
+/// Where the topic ids of a body stand.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn uuids(api_key: i16, version: i16, body: &[u8]) -> Result<Vec<usize>, GuardError> {
+    walk(api_key, version, body, Some(Vec::new())).map(Option::unwrap_or_default)
+}
+
+fn walk(
+    api_key: i16,
+    version: i16,
+    body: &[u8],
+    uuids: Option<Vec<usize>>,
+) -> Result<Option<Vec<usize>>, GuardError> {
     let flexible = api_table::lookup(api_key).is_some_and(|row| row.is_flexible(version));
     let Some(fields) = schema().get(&api_key) else {
         return Err(GuardError { field: "request", what: "of an API without a schema" });
     };
-    let mut walk = Walk { body, at: 0, version, flexible, elements: 0 };
+    let mut walk = Walk { body, at: 0, version, flexible, elements: 0, uuids };
     // Bytes after the message are let pass, as Kafka does: librdkafka 2.16 ends Metadata v13 with a field of older versions.
-    walk.fields(fields, "request")
+    walk.fields(fields, "request")?;
+    Ok(walk.uuids)
 }
 
 struct Walk<'a> {
@@ -127,6 +148,8 @@ struct Walk<'a> {
     version: i16,
     flexible: bool,
     elements: usize,
+    /// Where ids were seen, if that is asked.
+    uuids: Option<Vec<usize>>,
 }
 
 impl Walk<'_> {
@@ -241,7 +264,14 @@ impl Walk<'_> {
 
     fn value(&mut self, field: &Field) -> Result<(), GuardError> {
         match field.kind {
-            Kind::Fixed(size) => self.skip(field.path, size).map(drop),
+            Kind::Fixed(size) => {
+                if size == UUID_BYTES
+                    && let Some(uuids) = &mut self.uuids
+                {
+                    uuids.push(self.at);
+                }
+                self.skip(field.path, size).map(drop)
+            }
             Kind::Text => match self.sized(field, true)? {
                 Some(size) => self.text(field.path, size),
                 None => Ok(()),

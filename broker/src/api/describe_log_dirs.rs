@@ -7,8 +7,8 @@ use kafka_protocol::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 use kafka_protocol::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse, TopicName};
-use protocol_compat::ErrorCode;
 use protocol_compat::ids::DirectoryId;
+use protocol_compat::{ErrorCode, codec};
 
 use crate::core::Core;
 use crate::metadata::text;
@@ -22,7 +22,10 @@ struct Size {
 }
 
 /// Answers a request.
-pub async fn handle(core: &Rc<Core>, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
+pub async fn handle(
+    core: &Rc<Core>,
+    request: DescribeLogDirsRequest,
+) -> codec::DescribeLogDirsResponse {
     let wanted: Option<Vec<(String, Vec<i32>)>> = request.topics.map(|topics| {
         topics.into_iter().map(|topic| (topic.topic.to_string(), topic.partitions)).collect()
     });
@@ -76,7 +79,9 @@ pub async fn handle(core: &Rc<Core>, request: DescribeLogDirsRequest) -> Describ
                 .with_usable_bytes(usable),
         );
     }
-    DescribeLogDirsResponse::default().with_results(results)
+    let response = DescribeLogDirsResponse::default().with_results(results);
+    // No directory can be closed to new partitions (`cordoned.log.dirs`).
+    codec::DescribeLogDirsResponse { response, cordoned: Vec::new() }
 }
 
 fn sizes_here(core: &Rc<Core>) -> Vec<Size> {

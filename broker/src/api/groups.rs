@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::GroupId;
-use protocol_compat::ErrorCode;
-use protocol_compat::ids::{LeaderEpoch, Offset, PartitionIndex};
+use kafka_protocol::protocol::StrBytes;
+use protocol_compat::ids::{LeaderEpoch, Offset, PartitionIndex, TopicId};
+use protocol_compat::{ErrorCode, codec};
 
 use super::{Context, GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 use crate::coordinator::group::api::{
@@ -105,17 +106,21 @@ pub async fn leave_group(
     expect!(ask(core, &group, asked).await, LeaveGroup, m::LeaveGroupResponse::default())
 }
 
-/// OffsetCommit v2 to v9. Partitions that do not exist are answered here; the shard gets the others.
+/// OffsetCommit v2 to v10. KIP-848 (topics by id). Partitions that do not exist are answered here; the shard gets the others.
 pub async fn offset_commit(
     core: &Rc<Core>,
     context: &Context,
     wire: m::OffsetCommitRequest,
+    ids: &[TopicId],
 ) -> m::OffsetCommitResponse {
     use m::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
     let image = core.image();
     let mut known: Vec<CommitTopic> = Vec::new();
-    for topic in &wire.topics {
-        let found = image.topics().by_name(&topic.name);
+    for (at, topic) in wire.topics.iter().enumerate() {
+        let found = match ids.get(at) {
+            Some(id) => image.topics().by_id(*id),
+            None => image.topics().by_name(&topic.name),
+        };
         let partitions = topic.partitions.iter().filter_map(|part| {
             let index = PartitionIndex(part.partition_index);
             found?.partition(index)?;
@@ -128,7 +133,7 @@ pub async fn offset_commit(
             })
         });
         known.push(CommitTopic {
-            name: (&**topic.name).into(),
+            name: found.map_or_else(|| (&**topic.name).into(), |topic| Arc::clone(topic.name())),
             topic_id: found.map(|topic| topic.id()),
             partitions: partitions.collect(),
         });
@@ -143,27 +148,38 @@ pub async fn offset_commit(
     };
     let asked = request(context, GroupRequestBody::OffsetCommit(commit));
     let committed = expect!(ask(core, &wire.group_id, asked).await, OffsetCommit, Vec::new());
-    let topics = wire.topics.into_iter().zip(committed).map(|(topic, committed)| {
+    let topics = wire.topics.into_iter().zip(committed).enumerate();
+    let topics = topics.map(|(at, (topic, committed))| {
+        let id = ids.get(at);
+        let unknown = match (id, committed.topic_id) {
+            (Some(_), None) => ErrorCode::UnknownTopicId,
+            _ => ErrorCode::UnknownTopicOrPartition,
+        };
         let mut codes = committed.partitions.into_iter().peekable();
         let parts = topic.partitions.iter().map(|part| {
             let index = PartitionIndex(part.partition_index);
             let code = codes.next_if(|(answered, _)| *answered == index);
-            let code = code.map_or(ErrorCode::UnknownTopicOrPartition, |(_, code)| code);
+            let code = code.map_or(unknown, |(_, code)| code);
             OffsetCommitResponsePartition::default()
                 .with_partition_index(index.0)
                 .with_error_code(code as i16)
         });
         let parts = parts.collect();
-        OffsetCommitResponseTopic::default().with_name(topic.name).with_partitions(parts)
+        let answer = OffsetCommitResponseTopic::default().with_partitions(parts);
+        match id {
+            Some(id) => answer.with_topic_id(id.0),
+            None => answer.with_name(topic.name),
+        }
     });
     m::OffsetCommitResponse::default().with_topics(topics.collect())
 }
 
-/// OffsetFetch v1 to v9. KIP-709 (several groups), KIP-447 (stable offsets).
+/// OffsetFetch v1 to v10. KIP-709 (several groups), KIP-447 (stable offsets), KIP-848 (topics by id).
 pub async fn offset_fetch(
     core: &Rc<Core>,
     context: &Context,
     wire: m::OffsetFetchRequest,
+    ids: Vec<TopicId>,
 ) -> m::OffsetFetchResponse {
     use m::offset_fetch_response as r;
     let indexes = |list: Vec<i32>| list.into_iter().map(PartitionIndex).collect();
@@ -218,13 +234,25 @@ pub async fn offset_fetch(
         });
         return answer.with_topics(topics.collect()).with_error_code(fetched.error as i16);
     }
+    let image = core.image();
+    let by_id = context.version >= 10;
+    let mut ids = ids.into_iter();
     let mut groups = Vec::with_capacity(wire.groups.len());
     for group in wire.groups {
+        let mut unknown = Vec::new();
         let topics = group.topics.map(|topics| {
-            let topics = topics.into_iter().map(|topic| FetchTopic {
-                name: (&**topic.name).into(),
-                topic_id: None,
-                partitions: indexes(topic.partition_indexes),
+            let topics = topics.into_iter().filter_map(|topic| {
+                let partitions = indexes(topic.partition_indexes);
+                if !by_id {
+                    let name = (&**topic.name).into();
+                    return Some(FetchTopic { name, topic_id: None, partitions });
+                }
+                let id = ids.next()?;
+                let Some(found) = image.topics().by_id(id) else {
+                    unknown.push((id, partitions));
+                    return None;
+                };
+                Some(FetchTopic { name: Arc::clone(found.name()), topic_id: Some(id), partitions })
             });
             topics.collect()
         });
@@ -236,7 +264,18 @@ pub async fn offset_fetch(
             require_stable: wire.require_stable,
         };
         let fetched = fetch_one(core, context, fetch).await;
-        let topics = fetched.topics.into_iter().map(|topic| {
+        let topics = fetched.topics.into_iter().filter_map(|topic| {
+            let answer = r::OffsetFetchResponseTopics::default();
+            let answer = if by_id {
+                // Of a topic that is gone there is nothing to say.
+                let found = image.topics().by_name(&topic.name)?.id();
+                if topic.topic_id.is_some_and(|id| id != found) {
+                    return None;
+                }
+                answer.with_topic_id(found.0)
+            } else {
+                answer.with_name(m::TopicName(text(&topic.name)))
+            };
             let parts = topic.partitions.into_iter().map(|part| {
                 r::OffsetFetchResponsePartitions::default()
                     .with_partition_index(part.partition.0)
@@ -245,14 +284,27 @@ pub async fn offset_fetch(
                     .with_metadata(Some(text(&part.metadata)))
                     .with_error_code(part.error as i16)
             });
+            Some(answer.with_partitions(parts.collect()))
+        });
+        let unknown = unknown.into_iter().map(|(id, partitions): (_, Vec<PartitionIndex>)| {
+            let parts = partitions.into_iter().map(|partition| {
+                r::OffsetFetchResponsePartitions::default()
+                    .with_partition_index(partition.0)
+                    .with_committed_offset(-1)
+                    .with_committed_leader_epoch(-1)
+                    .with_metadata(Some(text("")))
+                    .with_error_code(ErrorCode::UnknownTopicId as i16)
+            });
             r::OffsetFetchResponseTopics::default()
-                .with_name(m::TopicName(text(&topic.name)))
+                .with_topic_id(id.0)
                 .with_partitions(parts.collect())
         });
+        let unknown: Vec<_> =
+            if fetched.error == ErrorCode::None { unknown.collect() } else { Vec::new() };
         groups.push(
             r::OffsetFetchResponseGroup::default()
                 .with_group_id(GroupId(text(&fetched.group_id)))
-                .with_topics(topics.collect())
+                .with_topics(topics.chain(unknown).collect())
                 .with_error_code(fetched.error as i16),
         );
     }
@@ -276,9 +328,7 @@ pub async fn list_groups(
     context: &Context,
     wire: m::ListGroupsRequest,
 ) -> m::ListGroupsResponse {
-    let names = |list: &[kafka_protocol::protocol::StrBytes]| {
-        list.iter().map(|name| Arc::from(name.as_str())).collect()
-    };
+    let names = |list: &[StrBytes]| list.iter().map(|name| Arc::from(name.as_str())).collect();
     let filter =
         ListGroups { states: names(&wire.states_filter), types: names(&wire.types_filter) };
     let mut groups = Vec::new();
@@ -354,12 +404,12 @@ pub async fn describe_groups(
     m::DescribeGroupsResponse::default().with_groups(groups)
 }
 
-/// DeleteGroups v0 to v2. KIP-229.
+/// DeleteGroups v0 to v3. KIP-229, KIP-1043 (messages).
 pub async fn delete_groups(
     core: &Rc<Core>,
     context: &Context,
     wire: m::DeleteGroupsRequest,
-) -> m::DeleteGroupsResponse {
+) -> codec::DeleteGroupsResponse {
     let mut results = Vec::with_capacity(wire.groups_names.len());
     for id in wire.groups_names {
         let body = GroupRequestBody::DeleteGroups(vec![id.as_str().into()]);
@@ -372,5 +422,7 @@ pub async fn delete_groups(
                 .with_error_code(code as i16),
         );
     }
-    m::DeleteGroupsResponse::default().with_results(results)
+    let response = m::DeleteGroupsResponse::default().with_results(results);
+    // Kafka has a message for no code that classic groups give.
+    codec::DeleteGroupsResponse { response, messages: Vec::new() }
 }

@@ -103,8 +103,14 @@ pub async fn answer(
         API_VERSIONS => api_versions(&exchange, body),
         2 => api!(r, list_offsets::handle(core, &context, r).await),
         3 => api!(r, metadata::handle(core, &context, r).await),
-        8 => api!(r, groups::offset_commit(core, &context, r).await),
-        9 => api!(r, groups::offset_fetch(core, &context, r).await),
+        8 => {
+            let ids = codec::topic_ids(8, version, &body);
+            api!(r, groups::offset_commit(core, &context, r, &ids).await)
+        }
+        9 => {
+            let ids = codec::topic_ids(9, version, &body);
+            api!(r, groups::offset_fetch(core, &context, r, ids).await)
+        }
         10 => api!(r, find_coordinator::handle(core, &context, r).await),
         11 => api!(r, groups::join_group(core, &context, r).await),
         12 => api!(r, groups::heartbeat(core, &context, r).await),

@@ -26,7 +26,7 @@ use crate::connect;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A connection, once the group has a coordinator that has loaded.
-fn coordinator(group: &str) -> Client {
+pub(crate) fn coordinator(group: &str) -> Client {
     let mut client = connect();
     let find = FindCoordinatorRequest::default().with_key(text(group));
     let ready = wait_for(LIMIT, || {
@@ -68,7 +68,7 @@ fn join(group: &str, member: &str, protocols: &[&str]) -> JoinGroupRequest {
 }
 
 /// Joins a group in version 7: asks for an id, then joins with it.
-fn joined(client: &mut Client, group: &str) -> JoinGroupResponse {
+pub(crate) fn joined(client: &mut Client, group: &str) -> JoinGroupResponse {
     let asked = client.call(7, &join(group, "", &["range"]));
     assert_eq!(asked.error_code, 79, "{asked:?}");
     let answer = client.call(7, &join(group, &asked.member_id, &["range"]));
@@ -106,7 +106,7 @@ fn heartbeat(client: &mut Client, group: &str, generation: i32, member: &str) ->
     client.call(3, &request).error_code
 }
 
-fn commit(
+pub(crate) fn commit(
     client: &mut Client,
     group: &str,
     generation: i32,

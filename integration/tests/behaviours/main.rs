@@ -5,7 +5,9 @@
 mod fetch;
 mod groups;
 mod hostile;
+
 mod metadata;
+mod newest;
 mod offsets;
 mod produce;
 mod versions;

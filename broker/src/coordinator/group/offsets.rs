@@ -245,7 +245,6 @@ impl GroupShard {
 
     pub(super) fn delete_group(&mut self, id: &Arc<str>, fx: &mut Fx) -> DeletedGroup {
         let error = match self.groups.get(id) {
-            _ if id.is_empty() => ErrorCode::InvalidGroupId,
             None => ErrorCode::GroupIdNotFound,
             Some(group) if group.state != State::Empty => ErrorCode::NonEmptyGroup,
             Some(_) => {
