@@ -232,7 +232,10 @@ impl Broker {
                 command.arg("configure").arg(&self.folder).arg(self.port.to_string()).args(&extra);
                 run(&command, LIMIT).expect("the folder is formatted");
             }
-            Kind::Kelda => write_properties(&self.folder, self.port, &extra),
+            Kind::Kelda => {
+                let cores = format!("kelda.cores={}", cores());
+                write_properties(&self.folder, self.port, &[&[cores], &*extra].concat());
+            }
         }
     }
 }
@@ -247,6 +250,13 @@ impl Drop for Broker {
             eprintln!("--- end of the log of {:?}\n{}\n---", self.kind, self.log_tail());
         }
     }
+}
+
+/// Reactors of brokers that this test program starts: three where its name says so, else one.
+fn cores() -> u16 {
+    let program = std::env::current_exe().unwrap_or_default();
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    if name.contains("_3_cores") { 3 } else { 1 }
 }
 
 /// `kafka.sh` with a heap that a small machine can give.
