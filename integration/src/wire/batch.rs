@@ -63,6 +63,8 @@ pub struct Batch {
     pub crc_error: u32,
     /// The records.
     pub records: Vec<Record>,
+    /// What stands in the place of the records' bytes, such as a compressed stream.
+    pub payload: Option<Vec<u8>>,
 }
 
 impl Batch {
@@ -82,6 +84,7 @@ impl Batch {
             length_error: 0,
             crc_error: 0,
             records,
+            payload: None,
         }
     }
 
@@ -96,6 +99,24 @@ impl Batch {
     pub fn from_producer(mut self, id: i64, epoch: i16, sequence: i32) -> Self {
         (self.producer_id, self.producer_epoch, self.base_sequence) = (id, epoch, sequence);
         self
+    }
+
+    /// The bytes of the records alone, before any codec.
+    #[must_use]
+    pub fn records_bytes(&self) -> Vec<u8> {
+        let base_timestamp = self.records.first().map_or(-1, |record| record.timestamp);
+        let mut bytes = Vec::new();
+        for (delta, record) in (0..).zip(&self.records) {
+            let mut body = vec![0];
+            put_varint(&mut body, record.timestamp - base_timestamp);
+            put_varint(&mut body, delta);
+            put_bytes(&mut body, record.key.as_deref());
+            put_bytes(&mut body, record.value.as_deref());
+            put_varint(&mut body, 0);
+            put_varint(&mut bytes, i64::try_from(body.len()).expect("a small record"));
+            bytes.extend(body);
+        }
+        bytes
     }
 
     /// The bytes.
@@ -113,16 +134,7 @@ impl Batch {
         covered.extend(self.producer_epoch.to_be_bytes());
         covered.extend(self.base_sequence.to_be_bytes());
         covered.extend(self.records_count.unwrap_or(count).to_be_bytes());
-        for (delta, record) in (0..).zip(&self.records) {
-            let mut body = vec![0];
-            put_varint(&mut body, record.timestamp - base_timestamp);
-            put_varint(&mut body, delta);
-            put_bytes(&mut body, record.key.as_deref());
-            put_bytes(&mut body, record.value.as_deref());
-            put_varint(&mut body, 0);
-            put_varint(&mut covered, i64::try_from(body.len()).expect("a small record"));
-            covered.extend(body);
-        }
+        covered.extend(self.payload.clone().unwrap_or_else(|| self.records_bytes()));
         let mut out = Vec::new();
         out.extend(self.base_offset.to_be_bytes());
         let length = i32::try_from(covered.len() + 9).expect("a small batch") + self.length_error;

@@ -8,7 +8,7 @@ use crate::batch::{
     Attributes, BATCH_OVERHEAD_BYTES, BatchError, BatchHeader, CRC_START, LENGTH_PREFIX_BYTES,
     MAGIC_OFFSET, MAGIC_V2, RecordError, TimestampType,
 };
-use crate::compression::{Codec, Compression, decompress};
+use crate::compression::{Codec, Compression, decompress, structure};
 use crate::error_code::ErrorCode;
 use crate::ids::Timestamp;
 
@@ -53,8 +53,9 @@ pub struct CheckedBatch {
 
 /// Checks the `records` of one partition of a Produce request.
 ///
-/// An uncompressed batch is walked record by record, as Kafka does. A compressed one is looked into only where something
-/// depends on single records (a compacted topic, timestamps that the header says are out of range): clients read it anyway.
+/// An uncompressed batch is walked record by record, as Kafka does. A compressed one must be a stream of its codec, and is
+/// looked into only where something depends on single records (a compacted topic, timestamps that the header says are out of
+/// range): clients read it anyway.
 ///
 /// # Errors
 /// The code, message and record errors that Kafka answers.
@@ -63,7 +64,7 @@ pub fn check(records: Bytes, rules: &ProduceRules) -> Result<CheckedBatch, Batch
     let batch_end = one_batch(&records, version)?;
     let header = BatchHeader::parse(&records)?;
     let codec = header.attributes.codec().ok_or_else(|| {
-        corrupt(format!("unknown compression type id: {}", header.attributes.0 & 7))
+        invalid(format!("unknown compression type id: {}", header.attributes.0 & 7))
     })?;
     if codec == Codec::Zstd && version < ZSTD_SINCE {
         return Err(BatchError::new(
@@ -107,10 +108,13 @@ pub fn check(records: Bytes, rules: &ProduceRules) -> Result<CheckedBatch, Batch
             bytes = restamped(&header, &bytes, max_timestamp, header.attributes);
             header = BatchHeader::parse(&bytes)?;
         }
-    } else if must_look_inside(&header, rules) {
+    } else {
         let body = bytes.slice(BATCH_OVERHEAD_BYTES..);
-        let body = decompress(codec, &body, rules.max_decompressed_bytes)?;
-        check_records(&header, &body, rules)?;
+        structure::check(codec, &body)?;
+        if must_look_inside(&header, rules) {
+            let body = decompress(codec, &body, rules.max_decompressed_bytes)?;
+            check_records(&header, &body, rules)?;
+        }
     }
     if rules.timestamp_type == TimestampType::CreateTime
         && header.attributes.timestamp_type() == TimestampType::LogAppendTime

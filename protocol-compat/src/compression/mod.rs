@@ -5,6 +5,7 @@
 //! of a zstd frame, the block size of an lz4 frame) is bounded before anything is allocated for it.
 //! Every call owns its buffers; none is shared between threads (KAFKA-15653).
 
+pub mod structure;
 mod xerial;
 
 use std::io::{self, Read, Write};
@@ -132,7 +133,8 @@ impl CompressionError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::TooLarge { .. } | Self::Corrupt { .. } => ErrorCode::CorruptMessage,
+            // Not CORRUPT_MESSAGE, which makes a producer send the same bytes again: their checksum was right.
+            Self::TooLarge { .. } | Self::Corrupt { .. } => ErrorCode::InvalidRecord,
             Self::Level { .. } => ErrorCode::InvalidConfig,
         }
     }

@@ -10,6 +10,8 @@ use super::{Codec, CompressionError};
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const HEADER: usize = 16;
+/// The format shrinks data to a 21st at best; more is claimed only by a block that cannot be right.
+pub(super) const SHRINKS_AT_MOST: usize = 64;
 /// Uncompressed bytes of a block, as the Java library cuts them.
 const BLOCK: usize = 32 << 10;
 
@@ -32,21 +34,29 @@ pub(super) fn compress(data: &[u8]) -> Vec<u8> {
 
 pub(super) fn decompress(data: &[u8], limit_bytes: usize) -> Result<Bytes, CompressionError> {
     let mut out = Vec::new();
-    if !data.starts_with(&MAGIC) {
+    let Some(mut rest) = blocks(data) else {
         append_block(data, limit_bytes, &mut out)?;
         return Ok(out.into());
-    }
-    let mut rest = data.get(HEADER..).ok_or_else(|| corrupt("a header that is cut off"))?;
+    };
     while !rest.is_empty() {
-        let (length, after) =
-            rest.split_first_chunk::<4>().ok_or_else(|| corrupt("a block size that is cut off"))?;
-        let length = usize::try_from(i32::from_be_bytes(*length))
-            .map_err(|_| corrupt("a negative block size"))?;
-        let block = after.get(..length).ok_or_else(|| corrupt("a block that is cut off"))?;
+        let (block, after) = next_block(rest).map_err(corrupt)?;
         append_block(block, limit_bytes, &mut out)?;
-        rest = &after[length..];
+        rest = after;
     }
     Ok(out.into())
+}
+
+/// The blocks of the framing; `None` for a raw block.
+pub(super) fn blocks(data: &[u8]) -> Option<&[u8]> {
+    data.get(HEADER..).filter(|_| data.starts_with(&MAGIC))
+}
+
+/// The first block of several, and those after it.
+pub(super) fn next_block(blocks: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
+    let (length, after) = blocks.split_first_chunk::<4>().ok_or("a block size that is cut off")?;
+    let length =
+        usize::try_from(i32::from_be_bytes(*length)).map_err(|_| "a negative block size")?;
+    after.split_at_checked(length).ok_or("a block that is cut off")
 }
 
 fn append_block(
@@ -58,8 +68,7 @@ fn append_block(
     if size > limit_bytes.saturating_sub(out.len()) {
         return Err(CompressionError::TooLarge { limit_bytes });
     }
-    // The format shrinks data to a 21st at best; more is claimed only by a block that cannot be right.
-    if size / 64 > block.len() {
+    if size / SHRINKS_AT_MOST > block.len() {
         return Err(corrupt("a block that claims more than it can hold"));
     }
     let start = out.len();

@@ -74,7 +74,7 @@ fn malformed_batches_have_kafkas_codes() {
         ("a count of 3", patched(&plain, 57, &3_i32.to_be_bytes()), ErrorCode::InvalidRecord),
         ("a base offset", patched(&plain, 0, &5_i64.to_be_bytes()), ErrorCode::InvalidRecord),
         ("control", patched(&plain, 22, &[0x20]), ErrorCode::InvalidRecord),
-        ("codec 7", patched(&plain, 22, &[7]), ErrorCode::CorruptMessage),
+        ("codec 7", patched(&plain, 22, &[7]), ErrorCode::InvalidRecord),
     ];
     for (name, bytes, expected) in cases {
         assert_eq!(code(bytes, &rules()), expected, "{name}");
