@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::bare;
+
 /// The machine's limits.
 #[derive(Debug, Serialize)]
 pub(crate) struct Limits {
@@ -25,12 +27,16 @@ pub(crate) struct Limits {
     /// An append of 4 KiB and its fdatasync.
     pub(crate) fdatasync_p50_ms: f64,
     pub(crate) fdatasync_p99_ms: f64,
+    /// A bare server: answers of 500 bytes for each of its CPU-seconds, and megabytes of answers from the page cache.
+    pub(crate) bare_answers_per_cpu_s: f64,
+    pub(crate) bare_64k_mb_per_cpu_s: f64,
+    pub(crate) bare_1m_mb_per_cpu_s: f64,
 }
 
 impl Limits {
     pub(crate) fn summary(&self) -> String {
         format!(
-            "{} x {}, {:.0} GB, Linux {}; loopback {:.0} MB/s, {:.0} round trips/s (p99.9 {:.3} ms); disk {:.0} MB/s, append and fdatasync p50 {:.3} ms, p99 {:.3} ms",
+            "{} x {}, {:.0} GB, Linux {}; loopback {:.0} MB/s, {:.0} round trips/s (p99.9 {:.3} ms); disk {:.0} MB/s, append and fdatasync p50 {:.3} ms, p99 {:.3} ms; a bare epoll server reaches {:.1} k answers of 500 B, {:.0} MB in answers of 64 KiB and {:.0} MB in answers of 1 MiB by sendfile for each of its CPU-seconds",
             self.cpus,
             self.cpu_model,
             self.memory_gb,
@@ -41,6 +47,9 @@ impl Limits {
             self.disk_mb_per_s,
             self.fdatasync_p50_ms,
             self.fdatasync_p99_ms,
+            self.bare_answers_per_cpu_s / 1e3,
+            self.bare_64k_mb_per_cpu_s,
+            self.bare_1m_mb_per_cpu_s,
         )
     }
 }
@@ -57,6 +66,13 @@ fn field(text: &str, name: &str) -> String {
 pub(crate) fn measure(directory: &Path) -> anyhow::Result<Limits> {
     let (loopback_round_trips_per_s, loopback_round_trip_p999_ms) = round_trips()?;
     let (fdatasync_p50_ms, fdatasync_p99_ms) = syncs(directory)?;
+    let path = directory.join("limit");
+    std::fs::write(&path, vec![0x5a; 1 << 20])?;
+    let bare = |answer, file| bare::measure(answer, file);
+    let bare_answers_per_cpu_s = bare(500, None)?.answers_per_cpu_s;
+    let bare_64k_mb_per_cpu_s = bare(64 << 10, Some(&*path))?.mb_per_cpu_s;
+    let bare_1m_mb_per_cpu_s = bare(1 << 20, Some(&*path))?.mb_per_cpu_s;
+    std::fs::remove_file(path)?;
     let memory = field(&read("/proc/meminfo"), "MemTotal");
     Ok(Limits {
         cpus: std::thread::available_parallelism()?.get(),
@@ -69,6 +85,9 @@ pub(crate) fn measure(directory: &Path) -> anyhow::Result<Limits> {
         disk_mb_per_s: disk(directory)?,
         fdatasync_p50_ms,
         fdatasync_p99_ms,
+        bare_answers_per_cpu_s,
+        bare_64k_mb_per_cpu_s,
+        bare_1m_mb_per_cpu_s,
     })
 }
 

@@ -4,13 +4,14 @@
 //!   broker.rs   starts and stops the brokers, one at a time, each on an empty directory
 //!   loads.rs    what is measured, and the loads that measure it
 //!   java.rs     Kafka's own performance tools as loads
-//!   limits.rs   what loopback and disk of the machine can do
+//!   limits.rs   what loopback and disk of the machine can do      bare.rs   the least that a server can do on it
 //!   report.rs   docs/bench/README.md and results.json      plot.rs   the picture
 //! ```
 //!
 //! Rounds are interleaved: each round runs every broker once through all loads, in turn, so that what changes on the
 //! machine in the meantime meets all of them. The table shows medians over the rounds.
 
+mod bare;
 mod broker;
 mod java;
 mod limits;

@@ -81,14 +81,14 @@ fn page(options: &Options, rounds: usize, limits: &Limits, results: &Results) ->
             times(Kind::PageCache),
             value(Kind::Fsync),
             times(Kind::Fsync),
-            goal(results, metric),
+            goal(results, limits, metric),
         );
     }
     text.push_str("\nA ratio above 1 is better than Kafka, whichever way the number counts. Goals are for `page-cache`, but for the row with records of 1 KiB, which is for `fsync`. Values of each round: [results.json](results.json).\n");
     text
 }
 
-fn goal(results: &Results, metric: &Metric) -> String {
+fn goal(results: &Results, limits: &Limits, metric: &Metric) -> String {
     if metric.goal == 0.0 {
         return String::new();
     }
@@ -99,7 +99,13 @@ fn goal(results: &Results, metric: &Metric) -> String {
         Some(value) if !metric.is_more_better && value <= metric.goal => " reached",
         Some(_) => " **missed**",
     };
-    format!("{}{verdict}", number(metric.goal))
+    let bound = match metric.id {
+        "ping.requests" => limits.bare_answers_per_cpu_s,
+        "fetch-64k.mb" => limits.bare_64k_mb_per_cpu_s,
+        "fetch-1m.mb" => limits.bare_1m_mb_per_cpu_s,
+        _ => return format!("{}{verdict}", number(metric.goal)),
+    };
+    format!("{}{verdict}; a bare server {}", number(metric.goal), number(bound))
 }
 
 /// Three digits that mean something.
